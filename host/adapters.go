@@ -71,7 +71,7 @@ func (p scopes) Compact(ctx context.Context, at turnlog.Scope, row mailbox.Inbox
 type workspaces struct{ h *Host }
 
 // Visit implements attachments.Workspaces.
-func (w workspaces) Visit(session string) (machine.Machine, func(), error) {
+func (w workspaces) Visit(session message.WorkspaceKey) (machine.Machine, func(), error) {
 	return w.h.fleet.Visit(session)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
@@ -87,21 +88,21 @@ func sandboxLog(cmd *cli.Command) *slog.Logger {
 
 // container is one of the instance's containers.
 type container struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Session string `json:"session"` // empty for a container in the pool
-	Sandbox string `json:"sandbox"`
-	State   string `json:"state"`
-	Image   string `json:"image"`
-	Created string `json:"created"`
-	Expires string `json:"expires"`
+	ID      string               `json:"id"`
+	Name    string               `json:"name"`
+	Session message.WorkspaceKey `json:"session"` // empty for a container in the pool
+	Sandbox string               `json:"sandbox"`
+	State   string               `json:"state"`
+	Image   string               `json:"image"`
+	Created string               `json:"created"`
+	Expires string               `json:"expires"`
 }
 
 func containers(owned []driver.Owned) []container {
 	list := []container{}
 	for _, o := range owned {
 		list = append(list, container{
-			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: o.Labels[driver.LabelSession],
+			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: message.WorkspaceKey(o.Labels[driver.LabelSession]),
 			Sandbox: o.Labels[driver.LabelSandbox], Expires: o.Labels[driver.LabelExpires],
 			State: o.State, Image: o.Image, Created: o.Created.UTC().Format(time.RFC3339),
 		})
@@ -112,7 +113,7 @@ func containers(owned []driver.Owned) []container {
 func showContainers(out *output, owned []driver.Owned) error {
 	header := []string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}
 	return printListOr(out, containers(owned), "no containers: the first command of an agent with a sandbox makes one; flynn sandbox explain shows which have one", header, func(c container) []string {
-		return []string{short(c.ID), c.Name, cmp.Or(c.Session, "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires}
+		return []string{short(c.ID), c.Name, cmp.Or(string(c.Session), "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires}
 	})
 }
 
@@ -170,7 +171,7 @@ func showPruned(out *output, list []pruned) error {
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
-		if session := cmd.String("session"); session != "" {
+		if session := message.WorkspaceKey(cmd.String("session")); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
 		places, err := s.Explain(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/archive"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -60,7 +61,10 @@ func copySandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 // sessionPath is a path in a session's workspace.
-type sessionPath struct{ session, path string }
+type sessionPath struct {
+	session message.WorkspaceKey
+	path    string
+}
 
 // findPath reads SESSION:PATH. Names of sessions contain colons as well, so it looks for the longest one that exists.
 func findPath(s *sandboxes.Admin, arg string) (sessionPath, bool, error) {
@@ -71,21 +75,21 @@ func findPath(s *sandboxes.Admin, arg string) (sessionPath, bool, error) {
 		if arg[i] != ':' {
 			continue
 		}
-		if _, err := os.Stat(workspace.Path(s.Root, arg[:i])); err == nil {
-			return sessionPath{arg[:i], arg[i+1:]}, true, nil
+		if _, err := os.Stat(workspace.Path(s.Root, message.WorkspaceKey(arg[:i]))); err == nil {
+			return sessionPath{message.WorkspaceKey(arg[:i]), arg[i+1:]}, true, nil
 		}
 	}
 	return sessionPath{}, false, fmt.Errorf("no session in %q has a workspace: see flynn sandbox list; a file of this machine with a colon is written ./%s", arg, arg)
 }
 
 // inSession does something in a container that it starts for the session's workspace.
-func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, do func(*sandbox.Session) error) error {
+func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session message.WorkspaceKey, do func(*sandbox.Session) error) error {
 	return inContainer(ctx, s, cmd, session, false, func(b *sandbox.Session, _ spec.Spec) error { return do(b) })
 }
 
 // inContainer does something in a container that is removed afterwards, with the session if that is ephemeral.
 func inContainer(
-	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, ephemeral bool, do func(*sandbox.Session, spec.Spec) error,
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session message.WorkspaceKey, ephemeral bool, do func(*sandbox.Session, spec.Spec) error,
 ) (err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)

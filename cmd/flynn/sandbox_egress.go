@@ -44,7 +44,7 @@ func showEgress(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	header := []string{"TIME", "KIND", "DECISION", "METHOD", "TARGET", "UP", "DOWN", "SESSION", "REASON"}
 	return printListOr(newOutput(ctx, cmd), records, "no connection was asked for: network = \"allowlist\" under [sandbox] lets programs ask", header, func(r egress.Record) []string {
 		return []string{
-			localTime(r.At), r.Kind, egressDecision(r), r.Method, egressTarget(r), byteCount(r.Up, r.Ended), byteCount(r.Down, r.Ended), r.Session, r.Reason,
+			localTime(r.At), r.Kind, egressDecision(r), r.Method, egressTarget(r), byteCount(r.Up, r.Ended), byteCount(r.Down, r.Ended), string(r.Session), r.Reason,
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
@@ -190,10 +191,10 @@ const endTimeout = time.Minute
 func runOnce(
 	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(*sandbox.Session, spec.Spec) (machine.Result, error),
 ) (r machine.Result, err error) {
-	session := cmd.String("session")
+	session := message.WorkspaceKey(cmd.String("session"))
 	ephemeral := session == ""
 	if ephemeral {
-		session = "exec-" + rand.Text()[:12]
+		session = message.WorkspaceKey("exec-" + rand.Text()[:12])
 	} else if _, err := os.Stat(workspace.Path(s.Root, session)); err != nil {
 		return r, fmt.Errorf("session %q has no workspace: see flynn session list", session)
 	}

@@ -9,19 +9,20 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // sessionSandboxes is the JSON of flynn sandbox explain --session.
 type sessionSandboxes struct {
-	Session    string                `json:"session"`
+	Session    message.WorkspaceKey  `json:"session"`
 	Workspace  string                `json:"workspace"` // empty if there is none
 	Containers []container           `json:"containers"`
 	Places     []sandboxes.Placement `json:"places"` // of the agents whose commands run in one of the containers
 }
 
 // explainSession prints a session's workspace and containers, running or not, and the settings behind them.
-func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, session string) error {
+func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, session message.WorkspaceKey) error {
 	owned, err := s.Containers(ctx)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -62,7 +63,7 @@ func withSessions(ctx context.Context, cmd *cli.Command, do func(admin.Sessions)
 }
 
 // noSession replaces the error of a session that does not exist.
-func noSession(key string, err error) error {
+func noSession(key message.SessionKey, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("no session %q (run \"flynn session list\")", key)
 	}
@@ -70,10 +71,10 @@ func noSession(key string, err error) error {
 }
 
 type sessionLine struct {
-	Key   string    `json:"key"`
-	Agent string    `json:"agent"`
-	Turns int       `json:"turns"`
-	Last  time.Time `json:"last"`
+	Key   message.SessionKey `json:"key"`
+	Agent string             `json:"agent"`
+	Turns int                `json:"turns"`
+	Last  time.Time          `json:"last"`
 }
 
 func sessionList(ctx context.Context, cmd *cli.Command) error {
@@ -87,7 +88,7 @@ func sessionList(ctx context.Context, cmd *cli.Command) error {
 			lines = append(lines, sessionLine(s))
 		}
 		return printListOr(newOutput(ctx, cmd), lines, "no sessions yet: begin one with flynn chat, or write to a channel", []string{"SESSION", "AGENT", "TURNS", "LAST"}, func(s sessionLine) []string {
-			return []string{s.Key, s.Agent, number(s.Turns), s.Last.Format(time.RFC3339)}
+			return []string{string(s.Key), s.Agent, number(s.Turns), s.Last.Format(time.RFC3339)}
 		})
 	})
 }
@@ -100,7 +101,7 @@ type sessionPiece struct {
 }
 
 func sessionShow(ctx context.Context, cmd *cli.Command) error {
-	key := cmd.Args().First()
+	key := message.SessionKey(cmd.Args().First())
 	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil {
 			return noSession(key, err)
@@ -141,7 +142,7 @@ func from(t turnlog.Turn, p transcript.Piece) string {
 }
 
 func sessionExport(ctx context.Context, cmd *cli.Command) error {
-	key := cmd.Args().First()
+	key := message.SessionKey(cmd.Args().First())
 	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil { // before the file is created
 			return noSession(key, err)
@@ -195,7 +196,7 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 }
 
 func sessionDelete(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
-	key := cmd.Args().First()
+	key := message.SessionKey(cmd.Args().First())
 	var deleted struct{ Deleted bool }
 	err := client.Ask(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
 	out := newOutput(ctx, cmd)

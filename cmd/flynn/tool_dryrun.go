@@ -89,7 +89,7 @@ func supposedCall(cmd *cli.Command, c *config.Config, name string) (gateway.DryR
 
 func printJudgement(o *output, j gateway.DryRunResult) error {
 	if err := o.table([]string{"TOOL", "AGENT", "SENDER", "ROLE", "SESSION", "LABELS"},
-		[][]string{{j.Tool, j.Agent, string(j.Sender), j.Role, j.Session, strings.Join(j.Labels, " ")}}); err != nil {
+		[][]string{{j.Tool, j.Agent, string(j.Sender), j.Role, string(j.Session), strings.Join(j.Labels, " ")}}); err != nil {
 		return err
 	}
 	if len(j.Policies) > 0 {

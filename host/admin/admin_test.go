@@ -54,7 +54,7 @@ func stored(t *testing.T, c *config.Config, do func(*sqlite.Store) error) {
 }
 
 // answered commits one turn of a session.
-func answered(t *testing.T, c *config.Config, key string) {
+func answered(t *testing.T, c *config.Config, key message.SessionKey) {
 	t.Helper()
 	now := time.Now()
 	stored(t, c, func(s *sqlite.Store) error {
@@ -97,7 +97,7 @@ func TestDeleteSession(t *testing.T) {
 	c, ctx := home(t, ""), t.Context()
 	answered(t, c, "irc/dm:ann:main")
 	answered(t, c, "irc/dm:ann:main#2")
-	for _, key := range []string{"irc/dm:ann:main", "irc/dm:ann:main#2"} {
+	for _, key := range []message.SessionKey{"irc/dm:ann:main", "irc/dm:ann:main#2"} {
 		if left, err := admin.DeleteSession(ctx, c, key, "terminal:owner"); left != nil || err != nil {
 			t.Fatalf("%s: %v, %v", key, left, err)
 		}

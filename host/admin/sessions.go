@@ -42,12 +42,12 @@ func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, er
 // DeleteSession deletes a session and, if it is the last one of its home, the home's containers and volumes with their content. The
 // workspace stays. left is an error for what the engine still has, which the next start removes; files that were sent are removed then in
 // any case. It fails while a host runs.
-func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
+func DeleteSession(ctx context.Context, c *config.Config, key message.SessionKey, by string) (left, err error) {
 	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}
-		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: message.ParseSession(key).WorkspaceKey()}), nil
+		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: string(key.Parse().Workspace())}), nil
 	})
 }
 
@@ -57,7 +57,7 @@ func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home tur
 	if err != nil || !slices.Contains(gone, home) {
 		return err
 	}
-	err = fleet.FoldersOf(c.Store.Dir).RemoveHome(home.Name)
+	err = fleet.FoldersOf(c.Store.Dir).RemoveHome(message.WorkspaceKey(home.Name))
 	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}

@@ -146,11 +146,11 @@ type Policies interface {
 
 // Machines provides the machines on which tools act.
 type Machines interface {
-	Host(session string) (machine.Machine, error)
+	Host(session message.WorkspaceKey) (machine.Machine, error)
 	// Sandbox returns the session's sandbox and creates it on first use.
-	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
+	Sandbox(ctx context.Context, session message.WorkspaceKey, name string) (machine.Machine, error)
 	// Dir returns the host path of the session's workspace.
-	Dir(session string) string
+	Dir(session message.WorkspaceKey) string
 	// Digest identifies the present contents of a sandbox; "" means that there is no sandbox of that name.
 	Digest(name string) string
 	// Available returns why the sandbox is unavailable, or nil.
@@ -230,7 +230,7 @@ type Notices interface {
 // Attachments provides the files that people send; *attachments.Files implements it.
 type Attachments interface {
 	// Take copies the files of a message into the session's workspace. For each file it returns the path, or why there is none.
-	Take(ctx context.Context, session string, m message.Message) []message.File
+	Take(ctx context.Context, session message.WorkspaceKey, m message.Message) []message.File
 	// Image returns the image with the given digest, prepared for a model.
 	Image(ctx context.Context, digest string) ([]byte, error)
 }

@@ -125,13 +125,13 @@ func (chain) Release() {}
 // noMachines is for agents whose tools need none.
 type noMachines struct{}
 
-func (noMachines) Host(string) (machine.Machine, error) { return nil, nil }
-func (noMachines) Sandbox(context.Context, string, string) (machine.Machine, error) {
+func (noMachines) Host(message.WorkspaceKey) (machine.Machine, error) { return nil, nil }
+func (noMachines) Sandbox(context.Context, message.WorkspaceKey, string) (machine.Machine, error) {
 	return nil, machine.ErrUnavailable
 }
-func (noMachines) Available(string) error { return nil }
-func (noMachines) Digest(string) string   { return "made of nothing" }
-func (noMachines) Dir(string) string      { return "/workspace" }
+func (noMachines) Available(string) error          { return nil }
+func (noMachines) Digest(string) string            { return "made of nothing" }
+func (noMachines) Dir(message.WorkspaceKey) string { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
 type house struct {

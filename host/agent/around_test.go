@@ -20,7 +20,7 @@ type around struct {
 	replied    func(turn string, r message.Reply)
 	asked      func(t turnlog.Turn, a consent.Approval)
 	behind     func(t turnlog.Turn, m message.Message, a consent.Approval)
-	files      func(session string, m message.Message) []message.File
+	files      func(session message.WorkspaceKey, m message.Message) []message.File
 	image      func(digest string) ([]byte, error)
 	elevation  func() tool.Elevation
 	elevated   func(v tool.Decision) error
@@ -70,7 +70,7 @@ func (a *around) Behind(t turnlog.Turn, m message.Message, r consent.Approval) {
 	}
 }
 
-func (a *around) Take(_ context.Context, session string, m message.Message) []message.File {
+func (a *around) Take(_ context.Context, session message.WorkspaceKey, m message.Message) []message.File {
 	if a.files == nil {
 		return nil
 	}

@@ -136,7 +136,7 @@ func TestImagesReachTheModel(t *testing.T) {
 				h.on.image = func(digest string) ([]byte, error) {
 					return map[string][]byte{"cat": picture, "text": []byte("no image")}[digest], nil
 				}
-				h.on.files = func(string, message.Message) []message.File {
+				h.on.files = func(message.WorkspaceKey, message.Message) []message.File {
 					return []message.File{
 						{Name: "a.png", Type: "image/png", Digest: "cat", Path: "a.png"}, {Name: "b.png", Type: "image/png", Digest: "text", Path: "b.png"},
 						{Name: "c.pdf", Type: "application/pdf", Digest: "cat", Path: "c.pdf"}, {Name: "d.png", Type: "image/png", Why: "too large"},

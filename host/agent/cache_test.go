@@ -7,18 +7,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 )
 
 // sized is a session that takes about so many bytes.
-func sized(key string, bytes int) *session {
+func sized(key message.SessionKey, bytes int) *session {
 	return &session{key: key, count: 1, said: []model.Message{{Text: strings.Repeat("x", bytes)}}}
 }
 
 func TestSessionsAtHandAreBounded(t *testing.T) {
 	c := newSessions(nil)
 	for i := range 100 {
-		c.keep(sized(fmt.Sprint(i), 1<<20))
+		c.keep(sized(message.SessionKey(fmt.Sprint(i)), 1<<20))
 	}
 	if n := len(c.byKey); c.bytes > keepBytes || n < 25 || n != c.recent.Len() {
 		t.Errorf("%d sessions of 1 MiB take %d bytes", n, c.bytes)

@@ -83,7 +83,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		}
 		frontend := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
 		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: frontend, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
-			ID: store.NewID(time.Now()), Session: frontend + ":c:a", Agent: "a", Channel: frontend, Sender: message.NewSenderKey(frontend, "ann"),
+			ID: store.NewID(time.Now()), Session: message.SessionKey(frontend + ":c:a"), Agent: "a", Channel: frontend, Sender: message.NewSenderKey(frontend, "ann"),
 		}, nil)
 		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)

@@ -67,7 +67,7 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	if err != nil {
 		return child{}, err
 	}
-	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.workspaceKey(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: string(t.workspaceKey()), Turns: t.session.count}
 	if args.Background {
 		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
 		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls
@@ -75,7 +75,7 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	used := t.session.used
 	used.Join(t.state.Used())
 	c := t.newTurn(t.gen, t.policies, agent, t.origin, turnlog.Turn{
-		ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
+		ID: id, Session: t.row.Session.Child(id), Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
 		Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
 		Parent: t.row.ID, ParentCall: call, Background: args.Background,
 	}, &delegated{record: record, above: above, parent: t})

@@ -33,7 +33,7 @@ func (v *modelVoice) threshold() int { return v.agent.Window / 100 * v.gen.Tasks
 func (v *modelVoice) request() model.Request {
 	own := v.state.Messages()
 	return model.Request{
-		System: v.agent.System, Messages: own, Tools: v.agent.Tools, Session: v.row.Session, OpenImage: v.openImage,
+		System: v.agent.System, Messages: own, Tools: v.agent.Tools, Session: string(v.row.Session), OpenImage: v.openImage,
 		Rough: v.instructions() + model.Rough(model.Request{Messages: own}),
 	}
 }

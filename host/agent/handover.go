@@ -95,7 +95,7 @@ func (resultTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return refuse("only an agent in a turn of its own can ask for a result")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
-	if err == nil && c.turn.delegated.record.Scope != t.workspaceKey() {
+	if err == nil && message.WorkspaceKey(c.turn.delegated.record.Scope) != t.workspaceKey() {
 		err = store.ErrNotFound // it belongs to another conversation
 	}
 	switch {

@@ -27,7 +27,7 @@ type identity struct {
 }
 
 // subjectOf returns the subject of calls that the agent of the chain makes.
-func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
+func (i *identity) subjectOf(a *Agent, session message.SessionKey, turn string) tool.Subject {
 	row, local := &i.record.row, i.local(a)
 	sandbox := tool.SandboxState{
 		Configured:    a.Sandboxed && (!local || i.gen.LocalFrontends || a.Kind == KindCLI),
@@ -133,11 +133,11 @@ func (i *identity) sandbox(a *Agent) string {
 }
 
 // workspaceKey returns the name of the session's workspace and sandboxes. It stays the same when the session begins anew.
-func (i *identity) workspaceKey() string {
+func (i *identity) workspaceKey() message.WorkspaceKey {
 	if i.delegated != nil {
-		return i.delegated.record.Scope
+		return message.WorkspaceKey(i.delegated.record.Scope)
 	}
-	return message.ParseSession(i.record.row.Session).WorkspaceKey()
+	return i.record.row.Session.Parse().Workspace()
 }
 
 // private reports whether only the turn's sender reads its conversation.

@@ -17,7 +17,7 @@ var ErrNoAgent = errors.New("no such agent")
 
 // Judgement is the result of a dry run of a call.
 type Judgement struct {
-	Session  string
+	Session  message.SessionKey
 	Role     string
 	Labels   []string
 	Decision tool.Decision

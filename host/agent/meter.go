@@ -16,7 +16,7 @@ import (
 
 // Account names the payers of a model call: the sender, the agent, and with them the host.
 type Account struct {
-	Session string
+	Session message.SessionKey
 	Turn    string // "" outside a turn
 	Step    int    // number of the step that records the answer
 	Sender  message.SenderKey

@@ -110,7 +110,7 @@ func TestNotesOfOthersLabelTheSession(t *testing.T) {
 }
 
 // labels are those of a session.
-func (h *house) labels(key string) []string {
+func (h *house) labels(key message.SessionKey) []string {
 	h.t.Helper()
 	s, err := h.runner.sessions.get(h.t.Context(), key)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *house) labels(key string) []string {
 
 func TestFilesAreTold(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
-	h.on.files = func(session string, m message.Message) []message.File {
+	h.on.files = func(session message.WorkspaceKey, m message.Message) []message.File {
 		if session != "irc:ann:helper" || len(m.Attachments) != 2 {
 			t.Errorf("session %s, message %+v", session, m)
 		}

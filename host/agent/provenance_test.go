@@ -69,9 +69,9 @@ type namedMachines struct {
 	host machine.Machine
 }
 
-func (p namedMachines) Host(string) (machine.Machine, error) { return p.host, nil }
+func (p namedMachines) Host(message.WorkspaceKey) (machine.Machine, error) { return p.host, nil }
 
-func (p namedMachines) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
+func (p namedMachines) Sandbox(_ context.Context, _ message.WorkspaceKey, name string) (machine.Machine, error) {
 	if name == "" {
 		name = "sandbox"
 	}

@@ -19,7 +19,7 @@ func (r *Runner) QueueKey(it Item) string {
 		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
-		scope := message.ParseSession(it.Turn.Session).Scope
+		scope := it.Turn.Session.Parse().Scope
 		return scope
 	}
 	return r.cfg.Generations.Scope(it.Row.Message)
@@ -110,12 +110,12 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 }
 
 // Forget drops a deleted session from the cache.
-func (r *Runner) Forget(key string) { r.sessions.forget(key) }
+func (r *Runner) Forget(key message.SessionKey) { r.sessions.forget(key) }
 
 // Renewed calls write, which replaces a session, for example by an import, and drops the session from the cache. It refuses while a
 // turn runs in the session's scope, because the turn would continue from the old state.
-func (r *Runner) Renewed(key string, write func() error) error {
-	scope := message.ParseSession(key).Scope
+func (r *Runner) Renewed(key message.SessionKey, write func() error) error {
+	scope := key.Parse().Scope
 	if r.Running(scope) {
 		return fmt.Errorf("a turn runs in %s: %w", scope, store.ErrConflict)
 	}

@@ -207,7 +207,7 @@ func TestLinkedChatsAreOneSession(t *testing.T) {
 		t.Errorf("answers went to %v", where)
 	}
 	r.nothingLeft()
-	for key, turns := range map[string]int{"@ann:helper": 2, "irc:#flynn:helper": 1} {
+	for key, turns := range map[message.SessionKey]int{"@ann:helper": 2, "irc:#flynn:helper": 1} {
 		if got, err := s.Session(t.Context(), key); err != nil || got.Turns != turns {
 			t.Errorf("session %s has %d turns (%v), want %d", key, got.Turns, err, turns)
 		}
@@ -263,7 +263,7 @@ func TestAnOrderKeepsItsScope(t *testing.T) {
 				r.leave <- struct{}{}
 				r.wantReplies("echo: one", "echo: two")
 				r.nothingLeft()
-				for _, key := range []string{"irc:ann:helper", "irc:ann:helper#2"} {
+				for _, key := range []message.SessionKey{"irc:ann:helper", "irc:ann:helper#2"} {
 					if got, err := s.Session(t.Context(), key); err != nil || got.Turns != 1 {
 						t.Errorf("session %s has %d turns, %v", key, got.Turns, err)
 					}
@@ -299,7 +299,7 @@ func TestIdleScopesBeginAnew(t *testing.T) {
 	said(now.Add(time.Minute), "four")
 	const note = "[Nothing was said here for long, so a new session begins. What was said before is not shown.]\n"
 	h.want("echo: one", "echo: two", "echo: "+note+"three", "echo: four")
-	for key, turns := range map[string]int{"irc:ann:helper": 2, "irc:ann:helper#2": 2} {
+	for key, turns := range map[message.SessionKey]int{"irc:ann:helper": 2, "irc:ann:helper#2": 2} {
 		if got, err := s.Session(t.Context(), key); err != nil || got.Turns != turns {
 			t.Errorf("session %s has %d turns (%v), want %d", key, got.Turns, err, turns)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -19,7 +20,7 @@ import (
 
 // session is the cached part of a stored session. It belongs to the one turn that runs in its scope.
 type session struct {
-	key     string
+	key     message.SessionKey
 	summary turnlog.Summary // of the turns before; zero if there is none
 	told    shownSummary
 	turns   []endedTurn     // the last keepTurns after the summary, oldest first
@@ -176,7 +177,7 @@ type sessions struct {
 	store Store
 
 	mu     sync.Mutex
-	byKey  map[string]*list.Element
+	byKey  map[message.SessionKey]*list.Element
 	recent *list.List // of *cached, most recent first
 	bytes  int64      // of all
 	sweep  *time.Timer
@@ -190,21 +191,21 @@ type cached struct {
 }
 
 func newSessions(s Store) *sessions {
-	return &sessions{store: s, byKey: map[string]*list.Element{}, recent: list.New()}
+	return &sessions{store: s, byKey: map[message.SessionKey]*list.Element{}, recent: list.New()}
 }
 
 // get returns a session, reading it from the store if it is not cached. Running turns are left out.
-func (c *sessions) get(ctx context.Context, key string) (*session, error) {
+func (c *sessions) get(ctx context.Context, key message.SessionKey) (*session, error) {
 	return c.find(ctx, key, true)
 }
 
 // look is like get for callers that only read. It does not cache a session without turns, so that unanswered messages do not evict
 // others; that case takes one query. A session with turns is read completely, as its next turn needs it anyway.
-func (c *sessions) look(ctx context.Context, key string) (*session, error) {
+func (c *sessions) look(ctx context.Context, key message.SessionKey) (*session, error) {
 	return c.find(ctx, key, false)
 }
 
-func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*session, error) {
+func (c *sessions) find(ctx context.Context, key message.SessionKey, keepEmpty bool) (*session, error) {
 	if s := c.atHand(key); s != nil {
 		return s, nil
 	}
@@ -223,7 +224,7 @@ func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*sessi
 }
 
 // atHand returns a session from the cache, or nil.
-func (c *sessions) atHand(key string) *session {
+func (c *sessions) atHand(key message.SessionKey) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
@@ -254,7 +255,7 @@ func (c *sessions) keep(s *session) {
 }
 
 // drop removes a session from the cache. The caller holds c.mu.
-func (c *sessions) drop(key string) {
+func (c *sessions) drop(key message.SessionKey) {
 	if e, ok := c.byKey[key]; ok {
 		c.bytes -= c.recent.Remove(e).(*cached).bytes
 		delete(c.byKey, key)
@@ -277,13 +278,13 @@ func (c *sessions) dropIdle() {
 }
 
 // forget drops a session from the cache after a turn that was not committed as planned.
-func (c *sessions) forget(key string) {
+func (c *sessions) forget(key message.SessionKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(key)
 }
 
-func (c *sessions) load(ctx context.Context, key string) (*session, error) {
+func (c *sessions) load(ctx context.Context, key message.SessionKey) (*session, error) {
 	s := &session{key: key}
 	sum, err := c.store.Session(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {

@@ -186,7 +186,7 @@ type opened struct {
 	hosts int
 }
 
-func (o *opened) Host(string) (machine.Machine, error) {
+func (o *opened) Host(message.WorkspaceKey) (machine.Machine, error) {
 	o.hosts++
 	return nil, nil
 }

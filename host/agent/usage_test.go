@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 )
@@ -165,7 +166,7 @@ func TestNobodyAnswersOnFactsThatCannotBeRead(t *testing.T) {
 // unreadable is a store whose transcripts cannot be read.
 type unreadable struct{ Store }
 
-func (unreadable) TranscriptAfter(context.Context, string, string, int) ([]turnlog.Step, error) {
+func (unreadable) TranscriptAfter(context.Context, message.SessionKey, string, int) ([]turnlog.Step, error) {
 	return nil, errors.New("disk on fire")
 }
 

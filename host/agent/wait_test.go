@@ -18,7 +18,7 @@ type building struct {
 	ready chan struct{}
 }
 
-func (b building) Sandbox(ctx context.Context, _, _ string) (machine.Machine, error) {
+func (b building) Sandbox(ctx context.Context, _ message.WorkspaceKey, _ string) (machine.Machine, error) {
 	machine.Notice(ctx, "building image")
 	select {
 	case <-b.ready:

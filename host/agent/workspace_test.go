@@ -18,7 +18,7 @@ func (n noting) Spec() tool.Spec {
 }
 
 func (n noting) Run(_ context.Context, c tool.Call) (tool.Result, error) {
-	n.by[c.Agent] = c.Workspace
+	n.by[c.Agent] = string(c.Workspace)
 	return tool.Result{Text: "noted"}, nil
 }
 

@@ -29,21 +29,21 @@ type DryRunCall struct {
 
 // DryRunResult is what would happen to a DryRunCall.
 type DryRunResult struct {
-	Tool        string            `json:"tool"`
-	Agent       string            `json:"agent"`
-	Session     string            `json:"session"`
-	Sender      message.SenderKey `json:"sender"`
-	Role        string            `json:"role"`
-	NotAdmitted string            `json:"not_admitted,omitempty"` // why such a message is not answered at all
-	Labels      []string          `json:"labels"`
-	Args        json.RawMessage   `json:"args,omitempty"` // canonical
-	Action      string            `json:"action"`         // run, ask or deny
-	Where       string            `json:"where,omitempty"`
-	Sandbox     bool              `json:"sandbox"`
-	Elevated    bool              `json:"elevated"`
-	Reasons     []string          `json:"reasons"` // each restriction, in the order in which they were added
-	Refusal     string            `json:"refusal,omitempty"`
-	Policies    []PolicyAnswer    `json:"policies"`
+	Tool        string             `json:"tool"`
+	Agent       string             `json:"agent"`
+	Session     message.SessionKey `json:"session"`
+	Sender      message.SenderKey  `json:"sender"`
+	Role        string             `json:"role"`
+	NotAdmitted string             `json:"not_admitted,omitempty"` // why such a message is not answered at all
+	Labels      []string           `json:"labels"`
+	Args        json.RawMessage    `json:"args,omitempty"` // canonical
+	Action      string             `json:"action"`         // run, ask or deny
+	Where       string             `json:"where,omitempty"`
+	Sandbox     bool               `json:"sandbox"`
+	Elevated    bool               `json:"elevated"`
+	Reasons     []string           `json:"reasons"` // each restriction, in the order in which they were added
+	Refusal     string             `json:"refusal,omitempty"`
+	Policies    []PolicyAnswer     `json:"policies"`
 	// Lease is the grant that would be used instead of asking a person.
 	Lease *Grant `json:"lease,omitempty"`
 }

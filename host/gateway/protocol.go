@@ -126,18 +126,18 @@ type ServerFrame struct {
 
 // Approval is a pending request as people see it: the whole call, and where it would run.
 type Approval struct {
-	ID        string            `json:"id"`
-	Session   string            `json:"session"` // "channel:conversation:agent"
-	Turn      string            `json:"turn,omitempty"`
-	Agent     string            `json:"agent"`
-	Requester message.SenderKey `json:"requester,omitempty"`
-	Tool      string            `json:"tool"`
-	Args      json.RawMessage   `json:"args"`
-	Dir       string            `json:"dir,omitempty"`
-	Where     string            `json:"where"`
-	Reasons   []string          `json:"reasons,omitempty"`
-	Created   time.Time         `json:"created,omitzero"`
-	Expires   time.Time         `json:"expires,omitzero"`
+	ID        string             `json:"id"`
+	Session   message.SessionKey `json:"session"` // "channel:conversation:agent"
+	Turn      string             `json:"turn,omitempty"`
+	Agent     string             `json:"agent"`
+	Requester message.SenderKey  `json:"requester,omitempty"`
+	Tool      string             `json:"tool"`
+	Args      json.RawMessage    `json:"args"`
+	Dir       string             `json:"dir,omitempty"`
+	Where     string             `json:"where"`
+	Reasons   []string           `json:"reasons,omitempty"`
+	Created   time.Time          `json:"created,omitzero"`
+	Expires   time.Time          `json:"expires,omitzero"`
 	Offer
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // ImportPath is the path to which exported sessions are posted.
@@ -25,10 +27,10 @@ var ErrBadFile = errors.New("the file is not an exported session")
 
 // ImportedSession is an imported session.
 type ImportedSession struct {
-	Key   string    `json:"key"`
-	Agent string    `json:"agent"`
-	Turns int       `json:"turns"`
-	Last  time.Time `json:"last"`
+	Key   message.SessionKey `json:"key"`
+	Agent string             `json:"agent"`
+	Turns int                `json:"turns"`
+	Last  time.Time          `json:"last"`
 }
 
 // Sessions imports and deletes sessions.
@@ -37,7 +39,7 @@ type Sessions interface {
 	ImportSession(ctx context.Context, file io.Reader) (ImportedSession, error)
 	// DeleteSession deletes a session: store.ErrNotFound, or store.ErrConflict while a turn of its conversation runs, unless stop is true,
 	// which ends the turn first.
-	DeleteSession(ctx context.Context, key, by string, stop bool) error
+	DeleteSession(ctx context.Context, key message.SessionKey, by string, stop bool) error
 }
 
 // DeleteSessionPath is the path to which DeleteSession is posted.
@@ -45,8 +47,8 @@ const DeleteSessionPath = "/api/v1/sessions/delete"
 
 // DeleteSession is a request to delete a session.
 type DeleteSession struct {
-	Key  string `json:"key"`
-	Stop bool   `json:"stop,omitempty"` // a running turn first
+	Key  message.SessionKey `json:"key"`
+	Stop bool               `json:"stop,omitempty"` // a running turn first
 }
 
 func (s *Server) deleteSession(ctx context.Context, _ *http.Request, body DeleteSession) (any, error) {

@@ -54,36 +54,62 @@ func SenderScope(k SenderKey) string { return k.Channel() + "/dm:" + k.ID() }
 // ChatScope returns the scope of a single private chat, if each has its own.
 func ChatScope(k ConversationKey) string { return k.Channel() + "/chat:" + k.ID() }
 
-// SessionKey names a session: "scope:agent" for the first one of an agent in a conversation scope, "scope:agent#2" for the second. A
-// new session begins a new epoch of its scope.
-type SessionKey struct {
+// SessionKey names a session: "scope:agent" for the first one of an agent in a conversation scope, "scope:agent#2" for the second.
+type SessionKey string
+
+// Child returns the key of the session of a delegated turn.
+func (k SessionKey) Child(turn string) SessionKey { return k + "/" + SessionKey(turn) }
+
+// Session is what the key of a session says. A new session begins a new epoch of its scope.
+type Session struct {
 	Scope string
 	Agent string
 	Epoch int // from 1
 }
 
-// ParseSession parses the key of a session. The key of a delegated turn's session, which ends in turn ids, yields the scope of the
-// session that delegated it. Agent names contain neither ':' nor '#', so the end is distinguished from any platform's conversation id.
-// Other text yields an Agent without a Scope.
-func ParseSession(text string) SessionKey {
-	i := strings.LastIndexByte(text, ':')
-	k := SessionKey{Scope: text[:max(i, 0)], Epoch: 1}
-	agent, number, _ := strings.Cut(text[i+1:], "#")
-	k.Agent = agent
+// Parse returns what the key says. The key of a delegated turn's session yields the scope of the session that delegated it. Agent names
+// contain neither ':' nor '#', so the end is distinguished from any platform's conversation id. Other text yields an Agent without a Scope.
+func (k SessionKey) Parse() Session {
+	scope, end, _ := cutLast(string(k))
+	agent, number, _ := strings.Cut(end, "#")
+	s := Session{Scope: scope, Agent: agent, Epoch: 1}
 	if epoch, err := strconv.Atoi(number); err == nil && epoch > 1 {
-		k.Epoch = epoch
+		s.Epoch = epoch
 	}
-	return k
+	return s
 }
 
-// String returns the text that ParseSession parses.
-func (k SessionKey) String() string {
-	if k.Epoch < 2 {
-		return k.Scope + ":" + k.Agent
-	}
-	return k.Scope + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
+func cutLast(key string) (scope, end string, ok bool) {
+	i := strings.LastIndexByte(key, ':')
+	return key[:max(i, 0)], key[i+1:], i >= 0
 }
 
-// WorkspaceKey returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay
-// when a new session begins.
-func (k SessionKey) WorkspaceKey() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }
+// Key returns the key of the session.
+func (s Session) Key() SessionKey {
+	key := SessionKey(s.Workspace())
+	if s.Epoch < 2 {
+		return key
+	}
+	return key + "#" + SessionKey(strconv.Itoa(s.Epoch))
+}
+
+// Workspace returns the key of the session's workspace.
+func (s Session) Workspace() WorkspaceKey { return WorkspaceKey(s.Scope + ":" + s.Agent) }
+
+// WorkspaceKey names the workspace and the sandbox of an agent in a scope, which stay when a new session begins: "scope:agent".
+type WorkspaceKey string
+
+// Cut returns the parts of the key. If it has no colon, ok is false: then it names a workspace without a conversation.
+func (k WorkspaceKey) Cut() (scope, agent string, ok bool) { return cutLast(string(k)) }
+
+// Scope returns the conversation scope.
+func (k WorkspaceKey) Scope() string { scope, _, _ := k.Cut(); return scope }
+
+// Agent returns the name of the agent; empty for a workspace without a conversation.
+func (k WorkspaceKey) Agent() string {
+	_, agent, ok := k.Cut()
+	if !ok {
+		return ""
+	}
+	return agent
+}

@@ -32,16 +32,30 @@ func TestSenderAndConversation(t *testing.T) {
 
 func TestSession(t *testing.T) {
 	for _, c := range []struct {
-		key  string
-		want SessionKey
+		key  SessionKey
+		want Session
 	}{
-		{"irc:ann:main", SessionKey{"irc:ann", "main", 1}},
-		{"irc:ann:main#2", SessionKey{"irc:ann", "main", 2}},
-		{"matrix:!room:example.org:main#17", SessionKey{"matrix:!room:example.org", "main", 17}},
-		{"@ann:main", SessionKey{"@ann", "main", 1}},
+		{"irc:ann:main", Session{"irc:ann", "main", 1}},
+		{"irc:ann:main#2", Session{"irc:ann", "main", 2}},
+		{"matrix:!room:example.org:main#17", Session{"matrix:!room:example.org", "main", 17}},
+		{"@ann:main", Session{"@ann", "main", 1}},
 	} {
-		if got := ParseSession(c.key); got != c.want || got.String() != c.key || got.WorkspaceKey() != c.want.Scope+":"+c.want.Agent {
-			t.Errorf("%q is %+v, and then %q with the workspace %q", c.key, got, got.String(), got.WorkspaceKey())
+		if got := c.key.Parse(); got != c.want || got.Key() != c.key || got.Workspace() != WorkspaceKey(c.want.Scope+":"+c.want.Agent) {
+			t.Errorf("%q is %+v, and then %q with the workspace %q", c.key, got, got.Key(), got.Workspace())
+		}
+	}
+}
+
+func TestWorkspaceKey(t *testing.T) {
+	for _, c := range []struct {
+		key          WorkspaceKey
+		scope, agent string
+	}{
+		{"irc:ann:main", "irc:ann", "main"}, {"matrix:!room:example.org:main", "matrix:!room:example.org", "main"}, {"@ann:main", "@ann", "main"},
+		{"exec-2f", "", ""}, {"", "", ""}, {":", "", ""},
+	} {
+		if c.key.Scope() != c.scope || c.key.Agent() != c.agent {
+			t.Errorf("%q is of %q and %q, want %q and %q", c.key, c.key.Scope(), c.key.Agent(), c.scope, c.agent)
 		}
 	}
 }
@@ -52,11 +66,11 @@ func FuzzSession(f *testing.F) {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		k := ParseSession(key)
+		k := SessionKey(key).Parse()
 		if k.Epoch < 1 {
 			t.Fatalf("%q is of epoch %d", key, k.Epoch)
 		}
-		if again := ParseSession(k.String()); again != k {
+		if again := k.Key().Parse(); again != k {
 			t.Fatalf("%q is %+v, and then %+v", key, k, again)
 		}
 	})

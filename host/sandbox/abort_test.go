@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -46,14 +47,14 @@ func TestAborts(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range abortWorkers {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		all.Go(func() { a.work(random, fmt.Sprint("s", i/2)) })
+		all.Go(func() { a.work(random, message.WorkspaceKey(fmt.Sprint("s", i/2))) })
 	}
 	all.Wait()
 	t.Logf("ended in time, or not: %v; pool %+v", a.done, m.Stats().Pool)
 
 	a.checkInside(h, config)
 	for i := range abortWorkers {
-		if err := m.Destroy(t.Context(), fmt.Sprint("s", i/2)); err != nil {
+		if err := m.Destroy(t.Context(), message.WorkspaceKey(fmt.Sprint("s", i/2))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -92,14 +93,14 @@ type aborter struct {
 // abortKinds are what callers leave, each within so many milliseconds at most.
 func abortKinds() map[string]struct {
 	within int
-	call   func(a *aborter, ctx context.Context, session string) error
+	call   func(a *aborter, ctx context.Context, session message.WorkspaceKey) error
 } {
 	type kind = struct {
 		within int
-		call   func(a *aborter, ctx context.Context, session string) error
+		call   func(a *aborter, ctx context.Context, session message.WorkspaceKey) error
 	}
-	exec := func(script string) func(*aborter, context.Context, string) error {
-		return func(a *aborter, ctx context.Context, session string) error {
+	exec := func(script string) func(*aborter, context.Context, message.WorkspaceKey) error {
+		return func(a *aborter, ctx context.Context, session message.WorkspaceKey) error {
 			return a.exec(ctx, session, machine.Command{Script: script})
 		}
 	}
@@ -107,7 +108,7 @@ func abortKinds() map[string]struct {
 		"quick":        {10, exec("echo hello")},
 		"output flood": {60, exec("yes | head -c 20000000; yes >&2 | head -c 20000000")},
 		"fork burst":   {40, exec("for i in $(seq 20); do sleep 100 & done; wait")},
-		"stdin": {30, func(a *aborter, ctx context.Context, session string) error {
+		"stdin": {30, func(a *aborter, ctx context.Context, session message.WorkspaceKey) error {
 			return a.exec(ctx, session, machine.Command{Script: "head -c 100000; sleep 100", Stdin: make([]byte, 2<<20)})
 		}},
 		"background":    {40, (*aborter).background},
@@ -123,7 +124,7 @@ func abortKinds() map[string]struct {
 	return kinds
 }
 
-func (a *aborter) work(random *rand.Rand, session string) {
+func (a *aborter) work(random *rand.Rand, session message.WorkspaceKey) {
 	kinds := abortKinds()
 	names := slices.Sorted(maps.Keys(kinds))
 	for a.left.Add(-1) >= 0 {
@@ -150,7 +151,7 @@ func (a *aborter) work(random *rand.Rand, session string) {
 }
 
 // exec checks the certificate of whatever was ended.
-func (a *aborter) exec(ctx context.Context, session string, cmd machine.Command) error {
+func (a *aborter) exec(ctx context.Context, session message.WorkspaceKey, cmd machine.Command) error {
 	s, err := a.m.Get(ctx, session, "default", a.spec)
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (a *aborter) exec(ctx context.Context, session string, cmd machine.Command)
 }
 
 // background starts a process; who got it ends it, however long that takes.
-func (a *aborter) background(ctx context.Context, session string) error {
+func (a *aborter) background(ctx context.Context, session message.WorkspaceKey) error {
 	s, err := a.m.Get(ctx, session, "default", a.spec)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func (a *aborter) background(ctx context.Context, session string) error {
 	return err
 }
 
-func (a *aborter) transfer(ctx context.Context, session string) error {
+func (a *aborter) transfer(ctx context.Context, session message.WorkspaceKey) error {
 	s, err := a.m.Get(ctx, session, "default", a.spec)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (a *aborter) transfer(ctx context.Context, session string) error {
 	return err
 }
 
-func (a *aborter) getAndClose(ctx context.Context, session string) error {
+func (a *aborter) getAndClose(ctx context.Context, session message.WorkspaceKey) error {
 	s, err := a.m.Get(ctx, session, "default", a.spec)
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (a *aborter) getAndClose(ctx context.Context, session string) error {
 	return a.exec(ctx, session, machine.Command{Script: "sleep 0.05"})
 }
 
-func (a *aborter) code(ctx context.Context, _ string) error {
+func (a *aborter) code(ctx context.Context, _ message.WorkspaceKey) error {
 	r, err := a.m.RunCode(ctx, sandbox.Code{
 		Spec: spec.CodeSpec(a.spec), Language: "sh", Program: []byte("echo x > out/f; setsid sleep 100 & sleep 0.05"), Stdin: make([]byte, 300_000),
 	})
@@ -223,7 +224,7 @@ func (a *aborter) code(ctx context.Context, _ string) error {
 func (a *aborter) checkInside(h sandboxtest.Host, config sandbox.Config) {
 	const count = "set -- /proc/[0-9]*; echo $#" // the shell itself is one of them
 	for i := range abortWorkers / 2 {
-		s := get(a.t, a.m, fmt.Sprint("s", i), a.spec)
+		s := get(a.t, a.m, message.WorkspaceKey(fmt.Sprint("s", i)), a.spec)
 		if running, err := s.Processes(a.t.Context()); err != nil || slices.ContainsFunc(running, func(p machine.Process) bool { return p.Running }) {
 			a.t.Errorf("processes are left in session %d: %+v (%v)", i, running, err)
 		}

@@ -5,29 +5,32 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
 // Quota limits what one session may hold beside all others; *quota.Keeper implements it.
 type Quota interface {
 	// Sandbox decides whether a session may have another container besides those that live, and which one must be removed first (-1: none).
-	Sandbox(session string, live []quota.Live) (evict int, err error)
+	Sandbox(session message.WorkspaceKey, live []quota.Live) (evict int, err error)
 	// Process calls enter to begin a background process, unless the session has too many.
-	Process(session string, enter func() error) error
+	Process(session message.WorkspaceKey, enter func() error) error
 	// Reserve lets a workspace grow to at most most bytes and returns the size that it may reach until release is called.
-	Reserve(session string, most int64) (bytes int64, release func(), err error)
+	Reserve(session message.WorkspaceKey, most int64) (bytes int64, release func(), err error)
 	// FreesDisk returns the index of the live container whose removal would let Reserve return more, or -1.
-	FreesDisk(session string, most int64, live []quota.Live) int
+	FreesDisk(session message.WorkspaceKey, most int64, live []quota.Live) int
 }
 
 // noQuota sets no limits.
 type noQuota struct{}
 
-func (noQuota) Sandbox(string, []quota.Live) (int, error)        { return -1, nil }
-func (noQuota) Process(_ string, enter func() error) error       { return enter() }
-func (noQuota) Reserve(_ string, n int64) (int64, func(), error) { return n, func() {}, nil }
+func (noQuota) Sandbox(message.WorkspaceKey, []quota.Live) (int, error)  { return -1, nil }
+func (noQuota) Process(_ message.WorkspaceKey, enter func() error) error { return enter() }
+func (noQuota) Reserve(_ message.WorkspaceKey, n int64) (int64, func(), error) {
+	return n, func() {}, nil
+}
 
-func (noQuota) FreesDisk(string, int64, []quota.Live) int { return -1 }
+func (noQuota) FreesDisk(message.WorkspaceKey, int64, []quota.Live) int { return -1 }
 
 // admission is what a session's next container may use.
 type admission struct {
@@ -50,9 +53,9 @@ type admissions struct {
 
 // claimant describes a request for a container.
 type claimant struct {
-	session string
-	folder  string // the folder it writes to, as the Quota names it
-	disk    int64  // size limit of that folder in bytes; 0 means none
+	session message.WorkspaceKey
+	folder  message.WorkspaceKey // the folder it writes to, as the Quota names it
+	disk    int64                // size limit of that folder in bytes; 0 means none
 	own     *Session
 	enter   func() // counts it as a container
 }
@@ -131,10 +134,10 @@ func (a *admissions) living(but *Session) (live []quota.Live, of []*Session) {
 }
 
 // codeSlot counts as the container of a code run until that is gone.
-type codeSlot struct{ session string }
+type codeSlot struct{ session message.WorkspaceKey }
 
 // admitCode admits a code run and returns what it may hold. The run counts until leave is called.
-func (a *admissions) admitCode(session string, disk int64) (_ admission, leave func(), err error) {
+func (a *admissions) admitCode(session message.WorkspaceKey, disk int64) (_ admission, leave func(), err error) {
 	r := &codeSlot{session}
 	forget := func() {
 		a.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
@@ -20,8 +21,8 @@ func bounded(t *testing.T, l quota.Limits, change func(*sandbox.Config)) (*sandb
 	var m *sandbox.Manager
 	var root string
 	keeper := quota.New(quota.Config{
-		Measure: func(session string) int64 { return quota.Tree(workspace.Path(root, session)) },
-		Running: func() map[string]int { return m.Running() }, Place: func(string) string { return "everywhere" },
+		Measure: func(session message.WorkspaceKey) int64 { return quota.Tree(workspace.Path(root, session)) },
+		Running: func() map[message.WorkspaceKey]int { return m.Running() }, Place: func(message.WorkspaceKey) string { return "everywhere" },
 	})
 	keeper.Configure(l)
 	keeper.Restore("", "ann")

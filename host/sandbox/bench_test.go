@@ -23,6 +23,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
@@ -116,11 +117,11 @@ func (t *table) addRunning(h sandboxtest.Host) {
 	streams.Runtime = "runc" // named, so without a control socket
 	var warm, slow []*sandbox.Session
 	for i := range t.sessions {
-		warm = append(warm, get(t.b, m, fmt.Sprint("warm ", i), config.Spec))
+		warm = append(warm, get(t.b, m, message.WorkspaceKey(fmt.Sprint("warm ", i)), config.Spec))
 	}
 	ids := containers(t.b, h, config.Instance)
 	for i := range t.sessions {
-		slow = append(slow, get(t.b, m, fmt.Sprint("streams ", i), streams))
+		slow = append(slow, get(t.b, m, message.WorkspaceKey(fmt.Sprint("streams ", i)), streams))
 	}
 	side := t.add("sandbox, warm", 20, "the same under a system call filter and memory limits, and a wake-up each way across the control socket",
 		func(i int) error { return execHello(t.b.Context(), warm[i]) })
@@ -143,7 +144,9 @@ func (t *table) addFirst(h sandboxtest.Host) {
 	t.add("docker run --rm, CLI", 1, "the same", func(int) error {
 		return greeted(exec.Command("docker", "run", "--rm", "--network", "none", sandboxtest.Image, "/bin/sh", "-c", hello).Output())
 	})
-	cold := t.add("first command, cold", 1, "the engine's create and start", func(i int) error { return first(t.b.Context(), m, fmt.Sprint("cold ", i), config.Spec) })
+	cold := t.add("first command, cold", 1, "the engine's create and start", func(i int) error {
+		return first(t.b.Context(), m, message.WorkspaceKey(fmt.Sprint("cold ", i)), config.Spec)
+	})
 	cold.tidy = func() { destroyAll(t.b, m, "cold ", t.sessions) }
 }
 
@@ -152,7 +155,7 @@ func (t *table) addPool(h sandboxtest.Host) {
 	m, config := h.Manager(t.b, keepWarm(t.sessions))
 	code := spec.CodeSpec(config.Spec)
 	for i := range t.sessions { // workspaces to return to, of some entries
-		s := get(t.b, m, fmt.Sprint("returning ", i), config.Spec)
+		s := get(t.b, m, message.WorkspaceKey(fmt.Sprint("returning ", i)), config.Spec)
 		shell(t.b, s, "mkdir -p src/a .git/objects; for i in $(seq 12); do echo $i > file$i; done; touch src/a/b")
 	}
 	destroyAll(t.b, m, "returning ", t.sessions)
@@ -170,12 +173,12 @@ func (t *table) addPool(h sandboxtest.Host) {
 	}
 	n := 0
 	fresh := t.add("first command, pool, new session", 1, "a warm command, the first in its supervisor, and a rename of a folder", func(i int) error {
-		return first(t.b.Context(), m, fmt.Sprint("new ", n, " ", i), config.Spec)
+		return first(t.b.Context(), m, message.WorkspaceKey(fmt.Sprint("new ", n, " ", i)), config.Spec)
 	})
 	fresh.prepare = keep(config.Spec)
 	fresh.tidy = func() { destroyAll(t.b, m, fmt.Sprint("new ", n, " "), t.sessions); n++ }
 	returning := t.add("first command, pool, returning", 1, "the same, with a rename for each entry of the workspace", func(i int) error {
-		return first(t.b.Context(), m, fmt.Sprint("returning ", i), config.Spec)
+		return first(t.b.Context(), m, message.WorkspaceKey(fmt.Sprint("returning ", i)), config.Spec)
 	})
 	returning.prepare = fresh.prepare
 	returning.tidy = func() { destroyAll(t.b, m, "returning ", t.sessions) }
@@ -198,7 +201,7 @@ func execHello(ctx context.Context, s *sandbox.Session) error {
 }
 
 // first asks for a session and runs its first command.
-func first(ctx context.Context, m *sandbox.Manager, session string, spec spec.Spec) error {
+func first(ctx context.Context, m *sandbox.Manager, session message.WorkspaceKey, spec spec.Spec) error {
 	s, err := m.Get(ctx, session, "default", spec)
 	if err != nil {
 		return err
@@ -208,7 +211,7 @@ func first(ctx context.Context, m *sandbox.Manager, session string, spec spec.Sp
 
 func destroyAll(b *testing.B, m *sandbox.Manager, prefix string, n int) {
 	b.Helper()
-	if err := together(n, func(i int) error { return m.Destroy(b.Context(), fmt.Sprint(prefix, i)) }); err != nil {
+	if err := together(n, func(i int) error { return m.Destroy(b.Context(), message.WorkspaceKey(fmt.Sprint(prefix, i))) }); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -392,7 +395,7 @@ func BenchmarkLiveSessions(b *testing.B) {
 		live := make([]*sandbox.Session, sessions)
 		for from := 0; from < sessions; from += 4 {
 			err := together(4, func(i int) (err error) {
-				if live[from+i], err = m.Get(b.Context(), fmt.Sprint("live ", from+i), "default", config.Spec); err != nil {
+				if live[from+i], err = m.Get(b.Context(), message.WorkspaceKey(fmt.Sprint("live ", from+i)), "default", config.Spec); err != nil {
 					return err
 				}
 				return execHello(b.Context(), live[from+i])
@@ -421,7 +424,7 @@ func BenchmarkLiveSessions(b *testing.B) {
 		b.ReportMetric(took.quantile(0.95), "p95-ms")
 		b.ReportMetric(0, "ns/op")
 		for from := 0; from < sessions; from += 4 { // all at once keep the engine from answering
-			err := together(4, func(i int) error { return m.Destroy(b.Context(), fmt.Sprint("live ", from+i)) })
+			err := together(4, func(i int) error { return m.Destroy(b.Context(), message.WorkspaceKey(fmt.Sprint("live ", from+i))) })
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
@@ -41,7 +42,7 @@ type bridges struct {
 
 // getter returns the container of a session that bridged commands run in; *Manager implements it.
 type getter interface {
-	Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error)
+	Get(ctx context.Context, session message.WorkspaceKey, name string, wanted spec.Spec) (*Session, error)
 }
 
 // Server implements launch.Bridges.
@@ -150,7 +151,7 @@ func (bs *bridges) withSecrets(b spec.Bridge, env map[string]string) (map[string
 }
 
 // runBridged runs an accepted call in the session's second container.
-func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+func (bs *bridges) runBridged(ctx context.Context, session message.WorkspaceKey, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 	env, err := bs.withSecrets(b, b.Environment())
 	if err != nil {
 		return 0, err
@@ -196,7 +197,7 @@ func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bri
 
 // confine refuses paths that lead out of the workspace by a link. If a link is changed afterwards, it leads to files of the second
 // container, which has no secret in a file where it shares a workspace.
-func (bs *bridges) confine(session string, paths []string) error {
+func (bs *bridges) confine(session message.WorkspaceKey, paths []string) error {
 	root, err := os.OpenRoot(bs.Workspaces.Path(session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)

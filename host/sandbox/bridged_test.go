@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -30,13 +31,13 @@ type calls struct {
 	ended []bridge.Decision
 }
 
-func (c *calls) Bridged(_ string, d bridge.Decision) {
+func (c *calls) Bridged(_ message.WorkspaceKey, d bridge.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = append(c.seen, d)
 }
 
-func (c *calls) BridgeEnded(_ string, d bridge.Decision) {
+func (c *calls) BridgeEnded(_ message.WorkspaceKey, d bridge.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = append(c.ended, d)

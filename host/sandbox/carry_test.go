@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -85,7 +86,7 @@ func TestWorkspaceOutlivesItsVolume(t *testing.T) {
 	}
 }
 
-func home(t *testing.T, root, session string) string {
+func home(t *testing.T, root string, session message.WorkspaceKey) string {
 	t.Helper()
 	return workspace.Path(root, session)
 }
@@ -314,7 +315,7 @@ func TestElsewhereHasTheFilesOfAMachine(t *testing.T) {
 	t.Parallel()
 	m, config := distantManager(t)
 	machinetest.FilesAtRest(t, func(t *testing.T) machine.Machine {
-		s := get(t, m, "far:"+t.Name(), config.Spec)
+		s := get(t, m, message.WorkspaceKey("far:"+t.Name()), config.Spec)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	})

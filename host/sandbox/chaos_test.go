@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/volume"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -80,11 +81,11 @@ func furnish(t testing.TB, h sandboxtest.Host, instance string, expires time.Dur
 
 // mischief is what the host does that is about to die.
 func mischief(random *rand.Rand, round int) []hostCall {
-	session := fmt.Sprintf("round-%d", round)
+	session := message.WorkspaceKey(fmt.Sprintf("round-%d", round))
 	thing := fmt.Sprintf("flynn-passing-%d-%d", round, random.Uint32())
 	all := [][]hostCall{
 		{{Do: "exec", Session: session, Script: "true"}}, // a warm container, or a new one
-		{{Do: "exec", Session: session, Script: "true"}, {Do: "exec", Session: session + "-b", Script: "true"}},
+		{{Do: "exec", Session: session, Script: "true"}, {Do: "exec", Session: message.WorkspaceKey(session + "-b"), Script: "true"}},
 		{{Do: "exec", Session: session, Script: "setsid sleep 1000 & sleep 1000"}},
 		{{Do: "start", Session: session, Script: counter}},
 		{{Do: "start", Session: session, Script: "sleep 1000"}, {Do: "destroy", Session: session}},
@@ -168,7 +169,7 @@ func TestChaos(t *testing.T) {
 			eventually(t, when+" nothing is left that it does not own", func() bool { return len(strays(t, h, b, victim)) == 0 })
 		}
 		for _, s := range []string{"", "-b"} { // what it adopted goes with the round
-			b.do(hostCall{Do: "destroy", Session: fmt.Sprintf("round-%d%s", round, s)})
+			b.do(hostCall{Do: "destroy", Session: message.WorkspaceKey(fmt.Sprintf("round-%d%s", round, s))})
 		}
 		untouched(when)
 	}

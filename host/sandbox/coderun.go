@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
@@ -42,7 +43,7 @@ type Code struct {
 	// MaxOutput caps stdout and stderr each, in bytes; zero means machine.DefaultMaxOutput.
 	MaxOutput int
 	// Session is the session that the run counts for, in the egress log and in the Quota.
-	Session string
+	Session message.WorkspaceKey
 	// Helpers answers the calls of the program's module flynn; it requires a Spec with Helpers. Nil offers no module.
 	Helpers Helpers
 	// Progress, if set, receives output as it arrives. It must not block for long.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -61,7 +62,7 @@ type comer struct {
 
 // visit is one session from its first command to its end.
 func (c *comer) visit(i int) error {
-	session, wanted := fmt.Sprint("s", i), c.config.Spec
+	session, wanted := message.WorkspaceKey(fmt.Sprint("s", i)), c.config.Spec
 	var meddle func(id string) error
 	switch i % 6 {
 	case 1:
@@ -104,7 +105,7 @@ func (c *comer) visit(i int) error {
 }
 
 // use has a command and a background process.
-func (c *comer) use(session string, spec spec.Spec) error {
+func (c *comer) use(session message.WorkspaceKey, spec spec.Spec) error {
 	s, err := c.m.Get(context.Background(), session, "default", spec)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *comer) use(session string, spec spec.Spec) error {
 	return err
 }
 
-func (c *comer) each(session string, do func(id string) error) error {
+func (c *comer) each(session message.WorkspaceKey, do func(id string) error) error {
 	var all error
 	for _, one := range containersOf(c.t, c.h, c.config.Instance, session) {
 		all = errors.Join(all, do(one.ID))

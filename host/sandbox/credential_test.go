@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -125,7 +126,7 @@ func TestTrustInside(t *testing.T) {
 	value.Store(ownersToken)
 	m, config, _, _ := vouched(t, func(http.ResponseWriter, *http.Request) {}, &value)
 	wanted := config.Spec
-	count := func(session string, wanted spec.Spec) string {
+	count := func(session message.WorkspaceKey, wanted spec.Spec) string {
 		r := run(t, get(t, m, session, wanted), machine.Command{Script: `grep -c BEGIN.CERT $NODE_EXTRA_CA_CERTS $SSL_CERT_FILE; echo x 2>/dev/null >>$SSL_CERT_FILE || echo read-only`})
 		return string(r.Stdout)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -49,7 +50,7 @@ type decisions struct {
 	seen []string
 }
 
-func (d *decisions) Decided(session string, e egress.Decision) {
+func (d *decisions) Decided(session message.WorkspaceKey, e egress.Decision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen = append(d.seen, fmt.Sprintf("%s %s %s:%d %v", session, e.Method, e.Host, e.Port, e.Allowed))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
@@ -35,6 +36,6 @@ func (m *Manager) Held() []string {
 }
 
 // Bridged returns the second container of a session's bridge.
-func (m *Manager) Bridged(ctx context.Context, session string, b spec.Bridge) (*Session, error) {
+func (m *Manager) Bridged(ctx context.Context, session message.WorkspaceKey, b spec.Bridge) (*Session, error) {
 	return m.Get(ctx, session, bridgeName(b.Name), b.Spec())
 }

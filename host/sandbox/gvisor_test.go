@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
@@ -39,7 +40,7 @@ func TestGVisor(t *testing.T) {
 		opened := 0
 		machinetest.Run(t, func(t *testing.T) machine.Machine {
 			opened++
-			s := get(t, m, fmt.Sprint("chat:", opened), config.Spec)
+			s := get(t, m, message.WorkspaceKey(fmt.Sprint("chat:", opened)), config.Spec)
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		})

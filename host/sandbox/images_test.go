@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -52,7 +53,7 @@ func TestSessionsOfABuiltImage(t *testing.T) {
 	m, config := h.Manager(t, func(c *sandbox.Config) { c.Pools = []sandbox.Pool{{Spec: spec, Size: 1}}; dropImages(t, h, *c) })
 	var all sync.WaitGroup
 	ids, told := make([]string, 2), make([]string, 2)
-	for i, session := range []string{"a", "b"} {
+	for i, session := range []message.WorkspaceKey{"a", "b"} {
 		var mu sync.Mutex
 		ctx := machine.WithNotice(t.Context(), func(line string) {
 			mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -16,7 +17,7 @@ func TestSessionIsAMachine(t *testing.T) {
 	opened := 0
 	machinetest.Run(t, func(t *testing.T) machine.Machine {
 		opened++
-		s := get(t, m, fmt.Sprint("chat:", opened), config.Spec)
+		s := get(t, m, message.WorkspaceKey(fmt.Sprint("chat:", opened)), config.Spec)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	})

@@ -34,6 +34,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -103,27 +104,27 @@ type Config struct {
 type Egress interface {
 	// Decided is called for each request that the proxy of a session's sandbox has allowed or refused, and Ended when an allowed one is
 	// over, with the bytes carried; see egress.Config.
-	Decided(session string, d egress.Decision)
-	Ended(session string, d egress.Decision)
+	Decided(session message.WorkspaceKey, d egress.Decision)
+	Ended(session message.WorkspaceKey, d egress.Decision)
 	// Bridged is called for each call of a bridged command, and BridgeEnded when an allowed one is over.
-	Bridged(session string, d bridge.Decision)
-	BridgeEnded(session string, d bridge.Decision)
+	Bridged(session message.WorkspaceKey, d bridge.Decision)
+	BridgeEnded(session message.WorkspaceKey, d bridge.Decision)
 }
 
 // NoEgress is an Egress that does nothing, for embedding.
 type NoEgress struct{}
 
 // Decided implements Egress.
-func (NoEgress) Decided(string, egress.Decision) {}
+func (NoEgress) Decided(message.WorkspaceKey, egress.Decision) {}
 
 // Ended implements Egress.
-func (NoEgress) Ended(string, egress.Decision) {}
+func (NoEgress) Ended(message.WorkspaceKey, egress.Decision) {}
 
 // Bridged implements Egress.
-func (NoEgress) Bridged(string, bridge.Decision) {}
+func (NoEgress) Bridged(message.WorkspaceKey, bridge.Decision) {}
 
 // BridgeEnded implements Egress.
-func (NoEgress) BridgeEnded(string, bridge.Decision) {}
+func (NoEgress) BridgeEnded(message.WorkspaceKey, bridge.Decision) {}
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
 type Manager struct {
@@ -219,7 +220,7 @@ func runFolder(root, instance string) string {
 
 // Get returns the session's sandbox of that name, with a live container. If wanted differs from the previous specification, the container
 // is replaced and its processes end.
-func (m *Manager) Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error) {
+func (m *Manager) Get(ctx context.Context, session message.WorkspaceKey, name string, wanted spec.Spec) (*Session, error) {
 	wanted = wanted.WithDefaults()
 	if err := wanted.Check(); err != nil {
 		return nil, err
@@ -308,7 +309,7 @@ func (m *Manager) drop(s *Session) error {
 }
 
 // Destroy ends the session's containers and waits until they are gone or ctx ends. The workspace stays.
-func (m *Manager) Destroy(ctx context.Context, session string) error {
+func (m *Manager) Destroy(ctx context.Context, session message.WorkspaceKey) error {
 	return m.sessions.end(ctx, func(s *Session) bool { return s.session == session })
 }
 
@@ -366,10 +367,12 @@ func (a adoption) Adopt(r container.Record, c *container.Container) bool {
 }
 
 // Forget ends the session's containers and removes its own volumes. The workspace stays.
-func (m *Manager) Forget(ctx context.Context, session string) error {
+func (m *Manager) Forget(ctx context.Context, session message.WorkspaceKey) error {
 	return errors.Join(
 		m.Destroy(ctx, session),
-		m.RemoveVolumes(ctx, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == session }),
+		m.RemoveVolumes(ctx, func(o driver.Owned) bool {
+			return message.WorkspaceKey(o.Labels[driver.LabelSession]) == session
+		}),
 		m.launcher.Syncs.Forget(session, workspace.Path(m.config.WorkspaceRoot, session)),
 	)
 }
@@ -405,10 +408,12 @@ func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) { return m.
 
 // Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
 // process of this instance does.
-func (m *Manager) Ephemeral(session string) error { return m.reconciler.Ephemeral(session) }
+func (m *Manager) Ephemeral(session message.WorkspaceKey) error {
+	return m.reconciler.Ephemeral(session)
+}
 
 // Discard ends an ephemeral session and removes everything that it had.
-func (m *Manager) Discard(ctx context.Context, session string) error {
+func (m *Manager) Discard(ctx context.Context, session message.WorkspaceKey) error {
 	return m.reconciler.Discard(ctx, session)
 }
 
@@ -430,8 +435,8 @@ func (m *Manager) Run(ctx context.Context) error {
 }
 
 // Living counts the containers of each session, including those of bridges and code runs.
-func (m *Manager) Living() map[string]int {
-	counts := map[string]int{}
+func (m *Manager) Living() map[message.WorkspaceKey]int {
+	counts := map[message.WorkspaceKey]int{}
 	live, _ := m.admissions.living(nil)
 	for _, l := range live {
 		counts[l.Session]++
@@ -440,8 +445,8 @@ func (m *Manager) Living() map[string]int {
 }
 
 // Running counts the background processes of each session.
-func (m *Manager) Running() map[string]int {
-	counts := map[string]int{}
+func (m *Manager) Running() map[message.WorkspaceKey]int {
+	counts := map[message.WorkspaceKey]int{}
 	for _, s := range m.sessions.all() {
 		c := s.current()
 		if c == nil || c.Dead() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -155,7 +156,7 @@ func TestWayToTheEngineBreaks(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for round := range 6 {
-				session := fmt.Sprint("s", i, "-", round)
+				session := message.WorkspaceKey(fmt.Sprint("s", i, "-", round))
 				s, err := m.Get(t.Context(), session, "default", config.Spec)
 				if err == nil {
 					_, err = s.Exec(t.Context(), machine.Command{Script: "true"})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -24,7 +25,7 @@ func allow(root string) func(*sandbox.Config) {
 }
 
 // said runs a script in a session's sandbox and returns its trimmed output.
-func said(t *testing.T, m *sandbox.Manager, session string, spec spec.Spec, script string) string {
+func said(t *testing.T, m *sandbox.Manager, session message.WorkspaceKey, spec spec.Spec, script string) string {
 	t.Helper()
 	s, err := m.Get(t.Context(), session, "default", spec)
 	if err != nil {
@@ -62,7 +63,10 @@ func TestMountSet(t *testing.T) {
 	}
 	wanted.Volumes = []spec.VolumeMount{{Name: "own", Target: "/own"}, {Name: "all", Target: "/all", Shared: true}, {Name: "all", Target: "/look", Shared: true, ReadOnly: true}}
 	wanted.Tmpfs = []spec.MemoryMount{{Target: "/memory", Bytes: 1 << 20}}
-	for _, c := range []struct{ session, script, want string }{
+	for _, c := range []struct {
+		session      message.WorkspaceKey
+		script, want string
+	}{
 		{"a", "cat /read/name /write/name /etc/name", "readwriteread"},
 		{"a", "echo x > /read/new || echo x > /etc/name", "/bin/sh: can't create /read/new: Read-only file system\n/bin/sh: can't create /etc/name: Read-only file system"},
 		{"a", "echo new > /write/new; echo own > /own/f; echo all > /all/f; cat /write/new /own/f /look/f", "new\nown\nall"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/reconcile"
@@ -27,7 +28,7 @@ const maxHostFiles = 64 << 20
 type hostCall struct {
 	bs      *bridges
 	bridge  spec.Bridge
-	session string
+	session message.WorkspaceKey
 	there   string // stands for the folder in the arguments
 	folder  string
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
@@ -85,7 +86,7 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 }
 
 // claim assigns a ready container of a kind to a session; nil if there is none.
-func (w *warm) claim(kind, session, name string) *container.Container {
+func (w *warm) claim(kind string, session message.WorkspaceKey, name string) *container.Container {
 	if !w.Driver.Binds() { // there, a container must know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
@@ -112,7 +113,7 @@ func (w *warm) claimSlot(kind string) *container.Container {
 }
 
 // refuse discards a container that the session cannot use.
-func (w *warm) refuse(c *container.Container, session string, reason error) {
+func (w *warm) refuse(c *container.Container, session message.WorkspaceKey, reason error) {
 	if errors.Is(reason, workspace.ErrStays) {
 		w.Log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
 		w.pools.Put(c.Spec(), c)
@@ -126,7 +127,7 @@ func (w *warm) refuse(c *container.Container, session string, reason error) {
 const noteAfter = 50 * time.Millisecond
 
 // giveTo records the owner of a container in the background: the file and the new name are for people and other processes.
-func (w *warm) giveTo(session, name string, c *container.Container) {
+func (w *warm) giveTo(session message.WorkspaceKey, name string, c *container.Container) {
 	c.Assign(session, w.Workspaces.Path(session))
 	w.work.Go(func() {
 		select {

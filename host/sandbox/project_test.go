@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -71,8 +72,8 @@ func TestProject(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
 	spec := composed(t, config, web)
-	for _, session := range []string{"a", "b"} {
-		if got := said(t, m, session, spec, "echo page of "+session+" > /pages/index.html; wget -qO- $WEB/; hostname; ls /sys/class/net"); got != "page of "+session+"\nsandbox\nlo" {
+	for _, session := range []message.WorkspaceKey{"a", "b"} {
+		if got := said(t, m, session, spec, "echo page of "+string(session)+" > /pages/index.html; wget -qO- $WEB/; hostname; ls /sys/class/net"); got != "page of "+string(session)+"\nsandbox\nlo" {
 			t.Errorf("%s: got %q", session, got)
 		}
 	}
@@ -430,7 +431,7 @@ services:
     volumes: ["data:/data"]
 volumes: { data: }
 `)
-	for _, session := range []string{"a", "b"} {
+	for _, session := range []message.WorkspaceKey{"a", "b"} {
 		var told []string
 		ctx := machine.WithNotice(t.Context(), func(line string) { told = append(told, line) })
 		s, err := m.Get(ctx, session, "default", spec)

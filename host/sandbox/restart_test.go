@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -41,7 +42,7 @@ type hostOrder struct {
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
 type hostCall struct {
 	Do      string
-	Session string
+	Session message.WorkspaceKey
 	Script  string
 	ID      string
 	Offset  int64

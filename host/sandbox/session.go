@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
@@ -19,8 +20,8 @@ import (
 // one created; when a container dies, the calls in it fail with machine.ErrUnavailable, and the next call gets a new one.
 type Session struct {
 	m       *Manager
-	session string // the conversation's id
-	name    string // the sandbox's name
+	session message.WorkspaceKey // the conversation's id
+	name    string               // the sandbox's name
 	spec    spec.Spec
 	hash    string
 	timeout atomic.Int64 // for commands that set none; the only part of spec that may change
@@ -39,7 +40,7 @@ var (
 // ImageProcess is the id of the process that Spec.Start requests, among a session's background processes.
 const ImageProcess = executor.ImageProcess
 
-func newSession(m *Manager, session, name string, wanted spec.Spec, hash string) *Session {
+func newSession(m *Manager, session message.WorkspaceKey, name string, wanted spec.Spec, hash string) *Session {
 	s := &Session{m: m, session: session, name: name, spec: wanted, hash: hash}
 	s.timeout.Store(int64(wanted.Timeout))
 	return s
@@ -48,9 +49,9 @@ func newSession(m *Manager, session, name string, wanted spec.Spec, hash string)
 func (s *Session) key() key { return key{s.session, s.name} }
 
 // folder returns the name of the session's workspace, or of a separate one.
-func (s *Session) folder() string {
+func (s *Session) folder() message.WorkspaceKey {
 	if s.spec.Workspace == spec.WorkspaceOwn {
-		return s.session + "\x00" + s.name
+		return s.session + "\x00" + message.WorkspaceKey(s.name)
 	}
 	return s.session
 }

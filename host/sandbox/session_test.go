@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -26,7 +27,7 @@ func open(t testing.TB, adjust ...func(*sandbox.Config)) *sandbox.Session {
 	return get(t, m, "chat:1", config.Spec)
 }
 
-func get(t testing.TB, m *sandbox.Manager, session string, spec spec.Spec) *sandbox.Session {
+func get(t testing.TB, m *sandbox.Manager, session message.WorkspaceKey, spec spec.Spec) *sandbox.Session {
 	t.Helper()
 	s, err := m.Get(t.Context(), session, "default", spec)
 	if err != nil {

@@ -8,11 +8,15 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
 )
 
 // key names a sandbox: a session may have several under different names.
-type key struct{ session, name string }
+type key struct {
+	session message.WorkspaceKey
+	name    string
+}
 
 // registry holds the sandboxes of all sessions, and counts background work that shutdown waits for.
 type registry struct {

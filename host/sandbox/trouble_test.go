@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -422,11 +423,11 @@ func TestWarmContainersPaused(t *testing.T) {
 	eventually(t, "the paused ones are gone", func() bool { return len(containers(t, h, config.Instance)) == 1 })
 }
 
-func containersOf(t *testing.T, h sandboxtest.Host, instance, session string) []driver.Owned {
+func containersOf(t *testing.T, h sandboxtest.Host, instance string, session message.WorkspaceKey) []driver.Owned {
 	t.Helper()
 	var of []driver.Owned
 	for _, c := range containers(t, h, instance) {
-		if c.Labels[driver.LabelSession] == session {
+		if message.WorkspaceKey(c.Labels[driver.LabelSession]) == session {
 			of = append(of, c)
 		}
 	}

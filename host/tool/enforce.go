@@ -26,7 +26,7 @@ type Subject struct {
 	Role    string // owner, member, guest
 	Door    string // channel, web or terminal; the fact "door" of policies
 	Agent   string
-	Session string
+	Session message.SessionKey
 	Turn    string
 	// Offered are the tools that the agent may call; see Registry.Offered. Nil is none.
 	Offered Set
@@ -253,7 +253,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, 
 			Used:    s.Used,
 		},
 		Agent:       s.Agent,
-		Session:     s.Session,
+		Session:     string(s.Session),
 		Tool:        v.spec.Name,
 		Effect:      string(v.spec.Effect),
 		Args:        v.Args,

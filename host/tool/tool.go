@@ -75,9 +75,9 @@ type Call struct {
 	ID      string
 	Name    string
 	Args    json.RawMessage // canonical JSON
-	Session string          // session key, "channel:conversation:agent"
+	Session message.SessionKey
 	// Workspace names the workspace, which a session shares with its delegated turns; empty means Session.
-	Workspace string
+	Workspace message.WorkspaceKey
 	Agent     string
 	Sender    message.SenderKey
 	Persons   []message.SenderKey // the sender's ids, if an owner has linked several; empty is Sender alone

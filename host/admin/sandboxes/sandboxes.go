@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -85,7 +86,7 @@ type refusals struct {
 }
 
 // Decided implements sandbox.Egress.
-func (r refusals) Decided(_ string, d egress.Decision) {
+func (r refusals) Decided(_ message.WorkspaceKey, d egress.Decision) {
 	if !d.Allowed {
 		r.log.Warn("the proxy refused a connection", "method", d.Method, "host", d.Host, "port", d.Port, "reason", d.Reason)
 	}
@@ -173,7 +174,7 @@ func lockStore(dir string) (unlock func(), err error) {
 }
 
 // Count returns the number of containers of each session of a store whose host does not run; none if [sandbox] is not enabled.
-func Count(ctx context.Context, c *config.Config) (map[string]int, error) {
+func Count(ctx context.Context, c *config.Config) (map[message.WorkspaceKey]int, error) {
 	if !c.Sandbox.Enabled {
 		return nil, nil
 	}
@@ -183,9 +184,9 @@ func Count(ctx context.Context, c *config.Config) (map[string]int, error) {
 	}
 	defer a.Driver.Close()
 	owned, err := a.Containers(ctx)
-	counts := map[string]int{}
+	counts := map[message.WorkspaceKey]int{}
 	for _, o := range owned {
-		if session := o.Labels[driver.LabelSession]; session != "" {
+		if session := message.WorkspaceKey(o.Labels[driver.LabelSession]); session != "" {
 			counts[session]++
 		}
 	}

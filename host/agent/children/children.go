@@ -216,7 +216,7 @@ func Share(limits transcript.Limits, spent transcript.Spent, delegations int) tr
 
 // InScope matches the children that were begun in a scope.
 func InScope(scope string) func(turnlog.Turn) bool {
-	return func(t turnlog.Turn) bool { return message.ParseSession(t.Session).Scope == scope }
+	return func(t turnlog.Turn) bool { return t.Session.Parse().Scope == scope }
 }
 
 // InConversation matches the children of a conversation.

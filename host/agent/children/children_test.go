@@ -71,7 +71,7 @@ func supervisor() (*Supervisor, *around) {
 
 func turn(id string, state turnlog.TurnState, background bool) turnlog.Turn {
 	return turnlog.Turn{
-		ID: id, Session: message.SessionKey{Scope: "irc:ann", Agent: "helper", Epoch: 1}.String() + "/" + id, Channel: "irc",
+		ID: id, Session: message.Session{Scope: "irc:ann", Agent: "helper", Epoch: 1}.Key().Child(id), Channel: "irc",
 		Conversation: message.Conversation{ID: "ann"}, State: state, Background: background,
 	}
 }
@@ -134,7 +134,7 @@ func TestStop(t *testing.T) {
 	stopped := errors.New("stopped")
 	waits, runs := &fake{turn: turn("waits", "running", true)}, &fake{turn: turn("runs", "running", true)}
 	other := &fake{turn: turn("other", "running", true)}
-	other.turn.Session, other.turn.Conversation.ID = message.SessionKey{Scope: "irc:bob", Agent: "helper", Epoch: 1}.String(), "bob"
+	other.turn.Session, other.turn.Conversation.ID = message.Session{Scope: "irc:bob", Agent: "helper", Epoch: 1}.Key(), "bob"
 	contexts := map[string]context.Context{}
 	watch := func(f *fake) {
 		ctx, cancel := context.WithCancelCause(t.Context())

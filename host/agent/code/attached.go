@@ -13,7 +13,7 @@ import (
 // Workspaces opens the workspaces of sessions; *fleet.Fleet implements it.
 type Workspaces interface {
 	// Visit opens a workspace until leave is called.
-	Visit(workspaceKey string) (m machine.Machine, leave func(), err error)
+	Visit(workspaceKey message.WorkspaceKey) (m machine.Machine, leave func(), err error)
 }
 
 // Folder finds the attachments in a folder of each session's workspace.
@@ -31,8 +31,8 @@ const (
 )
 
 // Attached implements Attachments. It returns the latest files first.
-func (f Folder) Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
-	m, leave, err := f.Workspaces.Visit(message.ParseSession(session).WorkspaceKey())
+func (f Folder) Attached(ctx context.Context, session message.SessionKey) (files map[string][]byte, left int, err error) {
+	m, leave, err := f.Workspaces.Visit(session.Parse().Workspace())
 	if err != nil {
 		return nil, 0, err
 	}

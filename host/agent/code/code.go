@@ -38,7 +38,7 @@ type Sandboxes interface {
 // Attachments provides the files that people sent.
 type Attachments interface {
 	// Attached returns the files of a session's conversation by name; left counts those that are too many or too large.
-	Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error)
+	Attached(ctx context.Context, session message.SessionKey) (files map[string][]byte, left int, err error)
 }
 
 // Media stores the files that go with answers.
@@ -138,7 +138,7 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	}
 	r := run{program: p, call: call, spec: spec, left: left}
 	c := sandbox.Code{
-		Spec: spec, Session: call.Session, Language: interpreter(args.Language), Program: []byte(args.Program), Files: files, MaxOutput: maxStream,
+		Spec: spec, Session: call.Session.Parse().Workspace(), Language: interpreter(args.Language), Program: []byte(args.Program), Files: files, MaxOutput: maxStream,
 		Progress: func(_ machine.Stream, b []byte) { call.Progress(b) },
 	}
 	if call.Helper != nil && spec.Helpers {
@@ -167,7 +167,7 @@ func interpreter(language string) string {
 const inFolder = "in"
 
 // files returns the files of the call and of the conversation. The model's own files may not lie in the folder of the host's.
-func (p program) files(ctx context.Context, session string, args arguments) (files map[string][]byte, left int, err error) {
+func (p program) files(ctx context.Context, session message.SessionKey, args arguments) (files map[string][]byte, left int, err error) {
 	attached, left, err := p.Attachments.Attached(ctx, session)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the attachments: %w", err)

@@ -48,7 +48,7 @@ func (r *rig) RunCode(_ context.Context, c sandbox.Code) (sandbox.CodeResult, er
 }
 
 // Attached implements code.Attachments.
-func (r *rig) Attached(context.Context, string) (map[string][]byte, int, error) {
+func (r *rig) Attached(context.Context, message.SessionKey) (map[string][]byte, int, error) {
 	return r.attached, 2, nil
 }
 
@@ -76,7 +76,7 @@ func (r *rig) call(t *testing.T, args string) tool.Result {
 	if err := tool.NewRegistry().Register(made); err != nil {
 		t.Fatal(err)
 	}
-	result, err := made.Run(t.Context(), tool.Call{Args: json.RawMessage(args), Agent: "a", Session: "s", Progress: func([]byte) {}, Helper: r.helper})
+	result, err := made.Run(t.Context(), tool.Call{Args: json.RawMessage(args), Agent: "a", Session: "irc:ann:a", Progress: func([]byte) {}, Helper: r.helper})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestResults(t *testing.T) {
 func TestProgramsGetFiles(t *testing.T) {
 	r := &rig{attached: map[string][]byte{"a.csv": []byte("1")}}
 	r.run = func(c sandbox.Code) sandbox.CodeResult {
-		if got := slices.Sorted(maps.Keys(c.Files)); !slices.Equal(got, []string{"in/a.csv", "lib.js"}) || c.Language != "node" || c.Session != "s" {
+		if got := slices.Sorted(maps.Keys(c.Files)); !slices.Equal(got, []string{"in/a.csv", "lib.js"}) || c.Language != "node" || c.Session != "irc:ann:a" {
 			t.Errorf("%q of %q gets %q", c.Language, c.Session, got)
 		}
 		return sandbox.CodeResult{}

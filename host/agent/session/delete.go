@@ -16,8 +16,8 @@ const stopPause = 50 * time.Millisecond
 
 // Delete deletes a session. It fails with store.ErrConflict while a turn runs in its scope, unless stop ends that first, and with
 // store.ErrNotFound if there is no such session.
-func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
-	scope := message.ParseSession(key).Scope
+func (k *Keeper) Delete(ctx context.Context, key message.SessionKey, by string, stop bool) error {
+	scope := key.Parse().Scope
 	for {
 		if err := k.idle(scope); err != nil && !stop {
 			return err
@@ -67,11 +67,11 @@ func (k *Keeper) DeleteConversation(ctx context.Context, scope, by string, stop 
 }
 
 // Deleted removes what deleted sessions have outside the store. No turn may run in their scope.
-func (k *Keeper) Deleted(ctx context.Context, keys []string) {
-	workspaces := map[string]bool{}
+func (k *Keeper) Deleted(ctx context.Context, keys []message.SessionKey) {
+	workspaces := map[message.WorkspaceKey]bool{}
 	for _, key := range keys {
 		k.Turns.Forget(key)
-		workspaces[message.ParseSession(key).WorkspaceKey()] = true
+		workspaces[key.Parse().Workspace()] = true
 		k.Log.Info("session deleted", "session", key)
 	}
 	if err := k.Sandboxes.Forget(ctx, workspaces); err != nil {
@@ -92,12 +92,12 @@ func (k *Keeper) idle(scope string) error {
 }
 
 func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) error {
-	return k.alone(ctx, message.ParseSession(d.Key).Scope, stop, func() error {
+	return k.alone(ctx, d.Key.Parse().Scope, stop, func() error {
 		ctx := context.WithoutCancel(ctx)
 		if err := k.Store.DeleteSession(ctx, d); err != nil {
 			return err
 		}
-		k.Deleted(ctx, []string{d.Key})
+		k.Deleted(ctx, []message.SessionKey{d.Key})
 		return nil
 	})
 }

@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Source is a store that sessions are read from.
 type Source interface {
-	Session(ctx context.Context, key string) (turnlog.Session, error)
-	SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error)
+	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
+	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
 	Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
-	LatestSummary(ctx context.Context, session string) (turnlog.Summary, error)
+	LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error)
 }
 
 // Export writes a session. It returns store.ErrNotFound if there is none.
-func Export(ctx context.Context, from Source, key string, now time.Time, w io.Writer) error {
+func Export(ctx context.Context, from Source, key message.SessionKey, now time.Time, w io.Writer) error {
 	s, err := from.Session(ctx, key)
 	if err != nil {
 		return fmt.Errorf("export session %s: %w", key, err)

@@ -45,10 +45,10 @@ const (
 )
 
 type header struct {
-	Version  int       `json:"flynn_session"`
-	Key      string    `json:"key"`
-	Agent    string    `json:"agent"`
-	Exported time.Time `json:"exported"`
+	Version  int                `json:"flynn_session"`
+	Key      message.SessionKey `json:"key"`
+	Agent    string             `json:"agent"`
+	Exported time.Time          `json:"exported"`
 }
 
 // line is any line but the first. One of its fields is set.

@@ -99,8 +99,8 @@ func (p *parser) parse() error {
 	if h.Version < oldest || h.Version > Version {
 		return fmt.Errorf("unknown format version %d (known: %d to %d)", h.Version, oldest, Version)
 	}
-	k := message.ParseSession(h.Key)
-	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
+	k := h.Key.Parse()
+	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(string(h.Key)) > 4*maxID || k.Key() != h.Key || !plain(string(h.Key)) {
 		return fmt.Errorf("%q is not a session key of agent %q", h.Key, h.Agent)
 	}
 	p.session = turnlog.Session{Key: h.Key, Agent: h.Agent}
@@ -250,7 +250,7 @@ func (p *parser) rekey() {
 		return
 	}
 	t := p.turns[i].Turn
-	k := message.ParseSession(p.session.Key)
+	k := p.session.Key.Parse()
 	if k.Scope != string(t.ConversationKey()) {
 		return
 	}
@@ -258,7 +258,7 @@ func (p *parser) rekey() {
 	if t.Sender == message.NewSenderKey(t.Channel, t.Conversation.ID) {
 		k.Scope = message.SenderScope(t.Sender)
 	}
-	p.session.Key = k.String()
+	p.session.Key = k.Key()
 	for i := range p.turns {
 		p.turns[i].Turn.Session = p.session.Key
 	}

@@ -52,7 +52,7 @@ type Turns interface {
 	// Stop ends the turn that runs in a scope and all turns delegated there.
 	Stop(scope string) bool
 	// Forget drops a session from the cache.
-	Forget(key string)
+	Forget(key message.SessionKey)
 }
 
 // Queue runs the work of each scope in order; *agent.Queue implements it.
@@ -63,13 +63,13 @@ type Queue interface {
 
 // Sandboxes removes what commands of sessions have outside the workspace.
 type Sandboxes interface {
-	// Forget removes what deleted sessions have on the host and on the engine, by message.SessionKey.WorkspaceKey.
-	Forget(ctx context.Context, workspaces map[string]bool) error
+	// Forget removes what deleted sessions have on the host and on the engine, by message.WorkspaceKey.
+	Forget(ctx context.Context, workspaces map[message.WorkspaceKey]bool) error
 }
 
-// Quota counts the disk space of sessions, by message.SessionKey.WorkspaceKey.
+// Quota counts the disk space of sessions, by message.WorkspaceKey.
 type Quota interface {
-	Restore(workspaceKey string, sender message.SenderKey)
+	Restore(workspaceKey message.WorkspaceKey, sender message.SenderKey)
 }
 
 // Media stores the files that people sent.
@@ -101,7 +101,7 @@ func (k *Keeper) In(ctx context.Context, scope string) ([]turnlog.Session, bool,
 func (k *Keeper) RestoreQuota(ctx context.Context) error {
 	list, err := k.Store.Holders(ctx)
 	for _, h := range list {
-		k.Quota.Restore(message.ParseSession(h.Session).WorkspaceKey(), h.Sender)
+		k.Quota.Restore(h.Session.Parse().Workspace(), h.Sender)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (a *around) Stop(scope string) bool {
 	return true
 }
 
-func (a *around) Forget(key string) { a.note("turns forget " + key) }
+func (a *around) Forget(key message.SessionKey) { a.note("turns forget " + string(key)) }
 
 func (a *around) Alone(_ string, do func()) { do() }
 
@@ -66,14 +66,14 @@ func (a *around) End(_ context.Context, conversation message.ConversationKey, by
 	return true, nil
 }
 
-func (a *around) Restore(workspaceKey string, sender message.SenderKey) {
-	a.note("quota restore " + workspaceKey + " " + string(sender))
+func (a *around) Restore(workspaceKey message.WorkspaceKey, sender message.SenderKey) {
+	a.note("quota restore " + string(workspaceKey) + " " + string(sender))
 }
 
 // engine is where sessions have sandboxes.
 type engine struct{ *around }
 
-func (e engine) Forget(_ context.Context, workspaces map[string]bool) error {
+func (e engine) Forget(_ context.Context, workspaces map[message.WorkspaceKey]bool) error {
 	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(workspaces))))
 	return nil
 }
@@ -95,9 +95,9 @@ func keep(t *testing.T, s *sqlite.Store, m Media) (*Keeper, *around) {
 }
 
 // answered makes a session of one turn, in which a file was said where digest names one.
-func answered(t *testing.T, s *sqlite.Store, key string, at time.Time, digest string) {
+func answered(t *testing.T, s *sqlite.Store, key message.SessionKey, at time.Time, digest string) {
 	t.Helper()
-	in := message.ParseSession(key)
+	in := key.Parse()
 	id := store.NewID(at)
 	err := s.CommitTurn(t.Context(), turnlog.Commit{
 		Turn: turnlog.Turn{
@@ -265,7 +265,7 @@ func TestFilesOfDeletedSessions(t *testing.T) {
 		_, err := files.Touch(ctx, info.Digest)
 		return err == nil
 	}
-	remove := func(key string) {
+	remove := func(key message.SessionKey) {
 		t.Helper()
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, At: noon}); err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ const (
 	answer = `{"message":{"role":"assistant","text":"hello"},"stop":"end","usage":{}}`
 )
 
-func fill(t *testing.T, s *sqlite.Store, key string) {
+func fill(t *testing.T, s *sqlite.Store, key message.SessionKey) {
 	t.Helper()
 	for i, id := range []string{id1, id2, id3} {
 		tn := turnlog.Turn{
@@ -64,7 +64,7 @@ func fill(t *testing.T, s *sqlite.Store, key string) {
 
 // TestAnOlderPrivateSessionIsPrivate imports a file of the time when a private chat was called like a group with the same id.
 func TestAnOlderPrivateSessionIsPrivate(t *testing.T) {
-	for was, want := range map[string]string{"irc:ann:main": "irc/dm:ann:main", "irc:ann:main#4": "irc/dm:ann:main#4", "@zoe:main": "@zoe:main"} {
+	for was, want := range map[message.SessionKey]message.SessionKey{"irc:ann:main": "irc/dm:ann:main", "irc:ann:main#4": "irc/dm:ann:main#4", "@zoe:main": "@zoe:main"} {
 		from, to := open(t), open(t)
 		fill(t, from, was)
 		var file bytes.Buffer
@@ -84,8 +84,8 @@ func TestAnOlderPrivateSessionIsPrivate(t *testing.T) {
 // TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not
 // touched.
 func TestThereAndBack(t *testing.T) {
-	for _, key := range []string{"irc/dm:ann:main", "irc/dm:ann:main#4"} {
-		t.Run(key, func(t *testing.T) {
+	for _, key := range []message.SessionKey{"irc/dm:ann:main", "irc/dm:ann:main#4"} {
+		t.Run(string(key), func(t *testing.T) {
 			from, to := open(t), open(t)
 			fill(t, from, key)
 			sum := turnlog.Summary{ID: id2, Session: key, Through: id1, Turns: 1, Text: "hi and hello", Labels: []string{"web:x"}, At: noon}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -51,7 +50,7 @@ func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 	}
 	list, err := k.Store.Sessions(ctx, math.MaxInt32)
 	for _, s := range list {
-		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Scope) {
+		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(s.Key.Parse().Scope) {
 			continue
 		}
 		if failed := k.delete(ctx, turnlog.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {

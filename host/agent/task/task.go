@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
@@ -55,7 +56,7 @@ type Service struct {
 	Models Models
 	Tiers  map[Name]Tier
 	// Session identifies the conversation to providers.
-	Session string
+	Session message.SessionKey
 	// Used is called after every call; it may be nil.
 	Used func(Use)
 }
@@ -89,7 +90,7 @@ func (s Service) ask(ctx context.Context, name Name, system, text string, maxTok
 	defer cancel()
 	tier := s.Tiers[name].Name
 	resp, err := s.Models.Ask(ctx, name, tier, model.Request{
-		System: system, Session: s.Session, MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
+		System: system, Session: string(s.Session), MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
 	})
 	answer := strings.TrimSpace(strings.ToValidUTF8(resp.Message.Text, "\uFFFD"))
 	switch {

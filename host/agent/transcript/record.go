@@ -56,9 +56,9 @@ type Delegated struct {
 
 // Link is one agent of a delegation chain.
 type Link struct {
-	Agent   string `json:"agent"`
-	Session string `json:"session"`
-	Turn    string `json:"turn"`
+	Agent   string             `json:"agent"`
+	Session message.SessionKey `json:"session"`
+	Turn    string             `json:"turn"`
 }
 
 // ModelStep is one complete answer of a model.

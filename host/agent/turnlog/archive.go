@@ -3,6 +3,8 @@ package turnlog
 import (
 	"context"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // SessionTurn is one turn of a session with its steps.
@@ -14,7 +16,7 @@ type SessionTurn struct {
 // Archive writes and deletes whole sessions.
 type Archive interface {
 	// SessionTurns returns the turns of a session, oldest first.
-	SessionTurns(ctx context.Context, key string) ([]Turn, error)
+	SessionTurns(ctx context.Context, key message.SessionKey) ([]Turn, error)
 	// PutSession writes a new session with all its turns and its summary, if any, and makes it the present session of its scope. It
 	// returns ErrConflict if the session, a later one of its scope and agent, or one of the turns exists.
 	PutSession(ctx context.Context, s Session, turns []SessionTurn, sum *Summary) error
@@ -30,7 +32,7 @@ type Archive interface {
 // actions stay until they expire: decisions, the audit log, usage, the egress log. Data outside the store, or under way, becomes a
 // Leftover in the same transaction.
 type Deletion struct {
-	Key string
+	Key message.SessionKey
 	By  string // actor of the audit row
 	At  time.Time
 }
@@ -46,7 +48,7 @@ type LeftoverKind string
 
 // Kinds of leftovers.
 const (
-	LeftContainers LeftoverKind = "home"    // containers and volumes, by message.SessionKey.WorkspaceKey
+	LeftContainers LeftoverKind = "home"    // containers and volumes, by message.WorkspaceKey
 	LeftMedia      LeftoverKind = "media"   // file of one of its turns, by digest; it may be gone, and others may use it
 	LeftMoved      LeftoverKind = "moved"   // workspace of a session whose key has changed: a JSON array of the old and the new key
 	LeftReplies    LeftoverKind = "replies" // unsent replies, by turn; Prune removes them

@@ -22,8 +22,8 @@ type Scope struct {
 }
 
 // Session returns the key of an agent's present session in the scope.
-func (p Scope) Session(agent string) string {
-	return message.SessionKey{Scope: p.Key, Agent: agent, Epoch: p.Epoch}.String()
+func (p Scope) Session(agent string) message.SessionKey {
+	return message.Session{Scope: p.Key, Agent: agent, Epoch: p.Epoch}.Key()
 }
 
 // Reasons why an epoch began.

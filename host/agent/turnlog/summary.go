@@ -3,12 +3,14 @@ package turnlog
 import (
 	"context"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Summary replaces the older turns of a session in what a model is shown. The turns stay in the store.
 type Summary struct {
 	ID      string // sorts by time among turn ids
-	Session string
+	Session message.SessionKey
 	Through string // the last turn that it covers
 	Turns   int    // number of turns that it covers, including those of the summary before it
 	Text    string
@@ -22,15 +24,15 @@ type Summary struct {
 // Summaries stores summaries, including old ones. They are written by CommitTurn, or by Settle on request.
 type Summaries interface {
 	// LatestSummary returns the summary in force, or ErrNotFound.
-	LatestSummary(ctx context.Context, session string) (Summary, error)
+	LatestSummary(ctx context.Context, session message.SessionKey) (Summary, error)
 	// TranscriptAfter is like Transcript without the turns up to the given one.
-	TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]Step, error)
+	TranscriptAfter(ctx context.Context, session message.SessionKey, turn string, turns int) ([]Step, error)
 }
 
 // KeptResult is the whole of a tool result of which a step shows a part.
 type KeptResult struct {
 	ID      string
-	Session string
+	Session message.SessionKey
 	Tool    string
 	Text    string
 	Labels  []string
@@ -43,5 +45,5 @@ const MaxResults = 64
 // Results stores whole results. They are written by CommitTurn.
 type Results interface {
 	// KeptResult returns a result of a session, or ErrNotFound.
-	KeptResult(ctx context.Context, session, id string) (KeptResult, error)
+	KeptResult(ctx context.Context, session message.SessionKey, id string) (KeptResult, error)
 }

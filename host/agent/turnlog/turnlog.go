@@ -29,7 +29,7 @@ const (
 // Turn is one answer to one or more messages.
 type Turn struct {
 	ID           string // time-ordered, unique
-	Session      string // a message.SessionKey
+	Session      message.SessionKey
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
@@ -95,7 +95,7 @@ type Turns interface {
 	CommitTurn(ctx context.Context, c Commit) error
 	RunningTurns(ctx context.Context) ([]Turn, error)
 	// RunningIn returns the ids of the running turns among a session's latest turns, oldest first.
-	RunningIn(ctx context.Context, session string, turns int) ([]string, error)
+	RunningIn(ctx context.Context, session message.SessionKey, turns int) ([]string, error)
 	// Steps returns a turn's steps in order.
 	Steps(ctx context.Context, turn string) ([]Step, error)
 	// Transcript returns the steps of a session's last turns that have steps, oldest first, including running turns.
@@ -105,7 +105,7 @@ type Turns interface {
 	// FirstTurns returns the first stored turns of a conversation.
 	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
-	Session(ctx context.Context, key string) (Session, error)
+	Session(ctx context.Context, key message.SessionKey) (Session, error)
 	// Holders returns the sessions, each with the sender of its latest turn that was not delegated.
 	Holders(ctx context.Context) ([]Holder, error)
 	// Sessions returns the known sessions, latest first.
@@ -114,7 +114,7 @@ type Turns interface {
 
 // Session describes a session.
 type Session struct {
-	Key   string
+	Key   message.SessionKey
 	Agent string
 	Turns int
 	Last  time.Time
@@ -122,7 +122,7 @@ type Session struct {
 
 // Holder is the owner of a session.
 type Holder struct {
-	Session string
+	Session message.SessionKey
 	Sender  message.SenderKey
 }
 

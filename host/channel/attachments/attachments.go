@@ -33,7 +33,7 @@ type Source interface {
 // Workspaces hold the files of sessions, and bound those of a sender.
 type Workspaces interface {
 	// Visit returns a machine in the workspace of a session, which the host uses until it calls leave.
-	Visit(session string) (m machine.Machine, leave func(), err error)
+	Visit(session message.WorkspaceKey) (m machine.Machine, leave func(), err error)
 	// MediaRoom bounds a sender's bytes in the media store, where 0 means no bound, and returns the refusal of more.
 	MediaRoom(sender message.SenderKey) (most int64, why error)
 }

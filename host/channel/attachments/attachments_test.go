@@ -47,7 +47,9 @@ type room struct {
 	most int64
 }
 
-func (r *room) Visit(string) (machine.Machine, func(), error) { return r.Machine, func() {}, nil }
+func (r *room) Visit(message.WorkspaceKey) (machine.Machine, func(), error) {
+	return r.Machine, func() {}, nil
+}
 
 func (r *room) MediaRoom(sender message.SenderKey) (int64, error) {
 	return r.most, quota.Refusal("the files of your conversations take all of it")
@@ -194,7 +196,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 	f, r, _ := newFiles(t, shop{"a": strings.Repeat("x", size)}, config.Media{MaxObject: 2 << 20, MaxTotal: 1 << 30, MaxFiles: 3})
 	dir := t.TempDir()
 	keeper := quota.New(quota.Config{
-		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
+		Measure: func(message.WorkspaceKey) int64 { return quota.Tree(dir) }, Running: func() map[message.WorkspaceKey]int { return nil }, Place: message.WorkspaceKey.Scope,
 	})
 	keeper.Configure(quota.Limits{SessionDisk: most})
 	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: keeper.Session("s")})
@@ -232,7 +234,7 @@ func TestASenderFillsHisShareOfTheMediaStore(t *testing.T) {
 			Channel: "tg", Sender: message.Sender{ID: sender}, Conversation: message.Conversation{ID: conversation, Kind: message.DM},
 			Attachments: []message.Attachment{{Handle: handle, Name: handle + ".txt"}},
 		}
-		return f.Take(t.Context(), "tg:"+conversation+":a", m)[0]
+		return f.Take(t.Context(), message.WorkspaceKey("tg:"+conversation+":a"), m)[0]
 	}
 	taken, why := 0, ""
 	for i := range 19 {

@@ -30,7 +30,7 @@ const (
 
 // Take puts the attachments of a message into the workspace of a session. The result lists all of them, with the reason for each that was
 // not taken. It delays a turn by no more than fetchTimeout.
-func (f *Files) Take(ctx context.Context, session string, m message.Message) []message.File {
+func (f *Files) Take(ctx context.Context, session message.WorkspaceKey, m message.Message) []message.File {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	var out []message.File
@@ -71,7 +71,7 @@ func reason(err error) string {
 	return "it could not be fetched from the channel"
 }
 
-func (f *Files) takeOne(ctx context.Context, session string, m message.Message, a message.Attachment, file *message.File) error {
+func (f *Files) takeOne(ctx context.Context, session message.WorkspaceKey, m message.Message, a message.Attachment, file *message.File) error {
 	info, err := f.fetch(ctx, m, a)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *Files) fetch(ctx context.Context, m message.Message, a message.Attachme
 
 // write puts a file into the workspace of a session and returns its path there. It never overwrites a file; one with the same content is
 // used as it is.
-func (f *Files) write(ctx context.Context, session string, info media.Info) (string, error) {
+func (f *Files) write(ctx context.Context, session message.WorkspaceKey, info media.Info) (string, error) {
 	body, _, err := f.media.Open(ctx, info.Digest)
 	if err != nil {
 		return "", err

@@ -98,7 +98,7 @@ type house struct {
 	session            Session
 	untold             []int64
 	busy               bool
-	deleted            []string
+	deleted            []message.SessionKey
 	halted             string
 	elevated           *consent.Elevation
 }
@@ -173,7 +173,7 @@ func (h *house) Look(ctx context.Context, scope string, _ message.Message) (Sess
 
 func (h *house) Compact(_ context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error) {
 	h.compacted++
-	v := turnlog.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
+	v := turnlog.Summary{ID: fmt.Sprint("s", row.ID), Session: message.SessionKey(at.Key + ":helper"), Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
 	return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
 }
 
@@ -182,7 +182,9 @@ func (h *house) In(ctx context.Context, scope string) ([]turnlog.Session, bool, 
 	return list, h.busy, err
 }
 
-func (h *house) Deleted(_ context.Context, keys []string) { h.deleted = append(h.deleted, keys...) }
+func (h *house) Deleted(_ context.Context, keys []message.SessionKey) {
+	h.deleted = append(h.deleted, keys...)
+}
 
 // Set and Why implement Switch.
 func (h *house) Set(_ context.Context, on bool, reason, by string) error {

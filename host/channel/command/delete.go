@@ -61,7 +61,7 @@ func (d *Service) afterwards(ctx context.Context, deletions []turnlog.Deletion) 
 	if len(deletions) == 0 {
 		return
 	}
-	var keys []string
+	var keys []message.SessionKey
 	for _, v := range deletions {
 		keys = append(keys, v.Key)
 	}

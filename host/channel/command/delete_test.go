@@ -12,13 +12,13 @@ import (
 )
 
 func TestDelete(t *testing.T) {
-	both := []string{"irc:#busy:coder#2", "irc:#busy:helper"}
+	both := []message.SessionKey{"irc:#busy:coder#2", "irc:#busy:helper"}
 	for _, c := range []struct {
 		name, who, text string
 		kind            message.Kind
 		empty, busy     bool
 		want            string
-		deleted         []string
+		deleted         []message.SessionKey
 	}{
 		{name: "it asks first", who: "bob", text: "/delete", kind: message.DM, want: "(2 answers) for good"},
 		{name: "another word is no yes", who: "bob", text: "/delete everything", kind: message.DM, want: "Write `/delete yes`"},

@@ -75,7 +75,7 @@ type Sessions interface {
 	// In returns the sessions of a scope, of every agent and epoch, and whether a delegated task still runs there.
 	In(ctx context.Context, scope string) (list []turnlog.Session, busy bool, err error)
 	// Deleted removes what deleted sessions have outside the store.
-	Deleted(ctx context.Context, keys []string)
+	Deleted(ctx context.Context, keys []message.SessionKey)
 }
 
 // Switch is the kill switch; *halt.Switch implements it.

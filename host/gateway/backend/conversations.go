@@ -173,7 +173,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	var out []gateway.ConversationInfo
 	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
-		scope := message.ParseSession(s.Key).Scope
+		scope := s.Key.Parse().Scope
 		channel, id, _ := message.ConversationKey(scope).Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue

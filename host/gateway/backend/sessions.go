@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Sessions are the sessions of agents, which the command line imports and deletes.
@@ -16,7 +17,7 @@ type Sessions struct {
 	Keeper *session.Keeper
 	Turns  interface {
 		// Renewed calls write, which replaces a session, while no turn of its conversation runs.
-		Renewed(key string, write func() error) error
+		Renewed(key message.SessionKey, write func() error) error
 	}
 	Store interface {
 		PutSession(ctx context.Context, s turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error
@@ -42,6 +43,6 @@ func (s Sessions) ImportSession(ctx context.Context, file io.Reader) (gateway.Im
 }
 
 // DeleteSession implements gateway.Sessions.
-func (s Sessions) DeleteSession(ctx context.Context, key, by string, stop bool) error {
+func (s Sessions) DeleteSession(ctx context.Context, key message.SessionKey, by string, stop bool) error {
 	return s.Keeper.Delete(ctx, key, by, stop)
 }

@@ -52,10 +52,10 @@ func Held(in quota.Holdings) []gateway.Held {
 }
 
 // Senders returns the senders of sessions, by the names of their workspaces.
-func Senders(holders []turnlog.Holder) map[string]message.SenderKey {
-	senders := map[string]message.SenderKey{}
+func Senders(holders []turnlog.Holder) map[message.WorkspaceKey]message.SenderKey {
+	senders := map[message.WorkspaceKey]message.SenderKey{}
 	for _, h := range holders {
-		senders[message.ParseSession(h.Session).WorkspaceKey()] = h.Sender
+		senders[h.Session.Parse().Workspace()] = h.Sender
 	}
 	return senders
 }

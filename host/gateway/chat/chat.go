@@ -327,7 +327,7 @@ func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
 	here := string(message.NewConversationKey(gateway.ChannelTerminal, t.cfg.Conversation))
 	for _, a := range list {
-		if message.ParseSession(a.Session).Scope == here {
+		if a.Session.Parse().Scope == here {
 			mine = append(mine, a)
 		}
 	}

@@ -118,7 +118,7 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 
 func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *gateway.ToolCall) (bool, error) {
 	a := &approval{answer: make(chan bool, 1), Approval: consent.Approval{
-		ID: t.name("approval"), Turn: t.id, Session: string(t.message.ConversationKey()) + ":demo", Agent: "demo",
+		ID: t.name("approval"), Turn: t.id, Session: message.SessionKey(string(t.message.ConversationKey()) + ":demo"), Agent: "demo",
 		Requester: t.message.SenderKey(), Tool: call.Tool, Args: args, Dir: "/home/ada/work", Where: call.Where,
 		Reasons: call.Reasons, State: consent.ApprovalPending, Created: time.Now(), Expires: time.Now().Add(10 * time.Minute),
 	}}

@@ -17,7 +17,7 @@ type Row struct {
 	Day     string    // "2026-11-21", local to the host
 	Turn    string    // "" outside a turn
 	Step    int       // sequence number of the step that the answer became
-	Session string
+	Session message.SessionKey
 	Sender  message.SenderKey
 	Agent   string
 	Task    string // of the host, such as compaction; "" for an agent's answer

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/batch"
 	"github.com/flynnhost/flynn/host/internal/event"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 
@@ -55,26 +56,30 @@ func New(c Config) *Log {
 func (l *Log) Run(ctx context.Context) error { return l.writer.Run(ctx) }
 
 // Decided records a decision of a proxy.
-func (l *Log) Decided(session string, d egress.Decision) {
+func (l *Log) Decided(session message.WorkspaceKey, d egress.Decision) {
 	l.events.Publish(Decided{"proxy", d.Allowed})
 	l.writer.Put(proxyRecord(session, d))
 }
 
 // Ended records how much an allowed request has carried.
-func (l *Log) Ended(session string, d egress.Decision) { l.writer.Put(proxyRecord(session, d)) }
+func (l *Log) Ended(session message.WorkspaceKey, d egress.Decision) {
+	l.writer.Put(proxyRecord(session, d))
+}
 
 // Bridged records a call of a bridged command.
-func (l *Log) Bridged(session string, d bridge.Decision) {
+func (l *Log) Bridged(session message.WorkspaceKey, d bridge.Decision) {
 	l.events.Publish(Decided{"bridge", d.Allowed})
 	l.writer.Put(bridgeRecord(session, d))
 }
 
 // BridgeEnded records how much a call of a bridged command has carried.
-func (l *Log) BridgeEnded(session string, d bridge.Decision) { l.writer.Put(bridgeRecord(session, d)) }
+func (l *Log) BridgeEnded(session message.WorkspaceKey, d bridge.Decision) {
+	l.writer.Put(bridgeRecord(session, d))
+}
 
-func proxyRecord(session string, d egress.Decision) egress.Record {
+func proxyRecord(session message.WorkspaceKey, d egress.Decision) egress.Record {
 	r := egress.Record{
-		ID: d.ID, At: d.Time, Kind: "proxy", Session: session, Agent: agentOf(session), Method: d.Method, Host: clip(d.Host), Port: d.Port,
+		ID: d.ID, At: d.Time, Kind: "proxy", Session: session, Agent: session.Agent(), Method: d.Method, Host: clip(d.Host), Port: d.Port,
 		Allowed: d.Allowed, Reason: clip(d.Reason), Credential: d.Credential, Up: d.Up, Down: d.Down, Ended: d.Ended,
 	}
 	for _, a := range d.Addrs {
@@ -83,20 +88,11 @@ func proxyRecord(session string, d egress.Decision) egress.Record {
 	return r
 }
 
-func bridgeRecord(session string, d bridge.Decision) egress.Record {
+func bridgeRecord(session message.WorkspaceKey, d bridge.Decision) egress.Record {
 	return egress.Record{
-		ID: d.ID, At: d.Time, Kind: "bridge", Session: session, Agent: agentOf(session), Method: clip(d.Name),
+		ID: d.ID, At: d.Time, Kind: "bridge", Session: session, Agent: session.Agent(), Method: clip(d.Name),
 		Host: clip(strings.Join(d.Argv, " ")), Allowed: d.Allowed, Reason: clip(d.Reason), Up: d.Up, Down: d.Down, Ended: d.Ended,
 	}
-}
-
-// agentOf is the last part of a session's key.
-func agentOf(session string) string {
-	i := strings.LastIndexByte(session, ':')
-	if i < 0 {
-		return ""
-	}
-	return session[i+1:]
 }
 
 func clip(s string) string { return strings.ToValidUTF8(cut.Head(s, maxText), "\uFFFD") }

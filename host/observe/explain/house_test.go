@@ -100,13 +100,13 @@ func (r room) Name() string { return r.name }
 // rooms hands them out.
 type rooms struct{}
 
-func (rooms) Host(string) (machine.Machine, error) { return room{name: tool.Host}, nil }
-func (rooms) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
+func (rooms) Host(message.WorkspaceKey) (machine.Machine, error) { return room{name: tool.Host}, nil }
+func (rooms) Sandbox(_ context.Context, _ message.WorkspaceKey, name string) (machine.Machine, error) {
 	return room{name: name}, nil
 }
-func (rooms) Available(string) error { return nil }
-func (rooms) Digest(string) string   { return "made of nothing" }
-func (rooms) Dir(string) string      { return "/workspace" }
+func (rooms) Available(string) error          { return nil }
+func (rooms) Digest(string) string            { return "made of nothing" }
+func (rooms) Dir(message.WorkspaceKey) string { return "/workspace" }
 
 // house runs turns as a host does, over a store.
 type house struct {

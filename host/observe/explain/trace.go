@@ -13,17 +13,17 @@ import (
 
 // Trace is one turn, or one message that no turn took.
 type Trace struct {
-	ID           string            `json:"id"` // of the turn; "message/N" where there is none
-	Agent        string            `json:"agent,omitempty"`
-	Session      string            `json:"session,omitempty"`
-	Channel      string            `json:"channel"`
-	Conversation string            `json:"conversation"`
-	Sender       message.SenderKey `json:"sender"`
-	State        string            `json:"state"` // running, done, failed or stopped; of a message alone new, dropped, stale, ...
-	Error        string            `json:"error,omitempty"`
-	Started      time.Time         `json:"started,omitzero"`
-	Ended        time.Time         `json:"ended,omitzero"`
-	Generation   uint64            `json:"generation,omitempty"` // of the configuration under which it began
+	ID           string             `json:"id"` // of the turn; "message/N" where there is none
+	Agent        string             `json:"agent,omitempty"`
+	Session      message.SessionKey `json:"session,omitempty"`
+	Channel      string             `json:"channel"`
+	Conversation string             `json:"conversation"`
+	Sender       message.SenderKey  `json:"sender"`
+	State        string             `json:"state"` // running, done, failed or stopped; of a message alone new, dropped, stale, ...
+	Error        string             `json:"error,omitempty"`
+	Started      time.Time          `json:"started,omitzero"`
+	Ended        time.Time          `json:"ended,omitzero"`
+	Generation   uint64             `json:"generation,omitempty"` // of the configuration under which it began
 	// Parent is the turn that delegated it, and ParentCall the tool call of that turn.
 	Parent     string `json:"parent,omitempty"`
 	ParentCall string `json:"parent_call,omitempty"`

@@ -115,7 +115,7 @@ func spansOf(t explain.Trace, first string) []span {
 		above = d.id(t.Parent, "call", t.ParentCall)
 	}
 	turn := d.add(above, "invoke_agent "+t.Agent, kindServer, t.Started, t.Ended, t.State == "failed",
-		text("gen_ai.operation.name", "invoke_agent"), text("gen_ai.agent.name", t.Agent), text("gen_ai.conversation.id", t.Session),
+		text("gen_ai.operation.name", "invoke_agent"), text("gen_ai.agent.name", t.Agent), text("gen_ai.conversation.id", string(t.Session)),
 		text("flynn.turn", t.ID), text("flynn.turn.state", t.State), text("flynn.channel", t.Channel), float("flynn.cost_usd", t.CostUSD))
 	d.route(turn)
 	for _, s := range t.Steps {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -29,8 +30,8 @@ type Config struct {
 	ID        string
 	Spec      string // hash of the specification that it was made from
 	Image     string
-	Workspace string // folder on the host
-	Session   string // "" while the container is in a pool; see Assign
+	Workspace string               // folder on the host
+	Session   message.WorkspaceKey // "" while the container is in a pool; see Assign
 	Born      time.Time
 
 	Driver    driver.Driver
@@ -135,7 +136,7 @@ func (c *Container) Born() time.Time { return c.config.Born }
 func (c *Container) Key() string { return c.config.Ownership.key }
 
 // Session returns the session that the container serves, "" while it is in a pool.
-func (c *Container) Session() string {
+func (c *Container) Session() message.WorkspaceKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.config.Session
@@ -149,7 +150,7 @@ func (c *Container) Workspace() string {
 }
 
 // Assign gives a pooled container to a session. If workspace is not "", the folder has been moved there.
-func (c *Container) Assign(session, workspace string) {
+func (c *Container) Assign(session message.WorkspaceKey, workspace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.config.Session, c.used = session, time.Now()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -19,19 +20,19 @@ import (
 // Record is what a later host needs to find a container that has background commands. It is stored in a file of the instance's folder, from
 // before the first such command is announced until the container is gone. The file holds a secret, so only the host's user may read it.
 type Record struct {
-	Version   int           `json:"version"`
-	Key       string        `json:"key"`
-	Host      string        `json:"host"` // the process that wrote it
-	Container string        `json:"container"`
-	Session   string        `json:"session"`
-	Sandbox   string        `json:"sandbox"`
-	Hash      string        `json:"hash"` // of Spec and the supervisor
-	Spec      spec.Spec     `json:"spec"`
-	Timeout   time.Duration `json:"timeout"` // not part of Spec's JSON
-	Born      time.Time     `json:"born"`
-	Lease     time.Duration `json:"lease"`
-	Peer      uint32        `json:"peer"`
-	Secret    []byte        `json:"secret"`
+	Version   int                  `json:"version"`
+	Key       string               `json:"key"`
+	Host      string               `json:"host"` // the process that wrote it
+	Container string               `json:"container"`
+	Session   message.WorkspaceKey `json:"session"`
+	Sandbox   string               `json:"sandbox"`
+	Hash      string               `json:"hash"` // of Spec and the supervisor
+	Spec      spec.Spec            `json:"spec"`
+	Timeout   time.Duration        `json:"timeout"` // not part of Spec's JSON
+	Born      time.Time            `json:"born"`
+	Lease     time.Duration        `json:"lease"`
+	Peer      uint32               `json:"peer"`
+	Secret    []byte               `json:"secret"`
 }
 
 const (
@@ -68,7 +69,7 @@ func (r Record) check() error {
 		return errors.New("it names no process")
 	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
 		return fmt.Errorf("container %.80q is malformed", r.Container)
-	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
+	case len(string(r.Session)) > maxName || len(r.Sandbox) > maxName:
 		return errors.New("a name is too long")
 	case r.Lease <= 0 || r.Born.IsZero():
 		return errors.New("it has no lease, or no date")

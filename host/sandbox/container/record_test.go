@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -58,7 +59,7 @@ func TestRecordRefusals(t *testing.T) {
 		"lease":     func(r *Record) { r.Lease = -1 },
 		"secret":    func(r *Record) { r.Secret = r.Secret[1:] },
 		"no date":   func(r *Record) { r.Born = time.Time{} },
-		"name":      func(r *Record) { r.Session = strings.Repeat("x", maxName+1) },
+		"name":      func(r *Record) { r.Session = message.WorkspaceKey(strings.Repeat("x", maxName+1)) },
 	} {
 		r := aRecord()
 		spoil(&r)

@@ -42,7 +42,7 @@ func records(message []byte, size int) []byte {
 }
 
 // message is a ClientHello with the extensions given.
-func message(extensions ...[]byte) []byte {
+func clientHello(extensions ...[]byte) []byte {
 	body := slices.Concat(make([]byte, helloRandom), []byte{0, 0, 2, 0x13, 1, 1, 0})
 	all := slices.Concat(extensions...)
 	body = append(binary.BigEndian.AppendUint16(body, uint16(len(all))), all...)
@@ -74,19 +74,19 @@ func TestReadHello(t *testing.T) {
 	}{
 		{"of the library", greeting(t, "example.com"), "example.com", false, false},
 		{"of the library without a name", greeting(t, ""), "", false, false},
-		{"small", records(message(serverName("example.com")), 1<<14), "example.com", false, false},
-		{"in many records", records(message(serverName("example.com")), 3), "example.com", false, false},
-		{"of two bytes", records(message(serverName("example.com")), 1), "", false, true}, // more records than anybody needs
-		{"no name", records(message(extension(10, nil)), 1<<14), "", false, false},
-		{"encrypted", records(message(serverName("example.com"), extension(extensionECH, []byte{0})), 1<<14), "example.com", true, false},
-		{"encrypted, draft", records(message(extension(extensionESNI, nil)), 1<<14), "", true, false},
-		{"two names", records(message(serverName("example.com", "evil.org")), 1<<14), "", false, true},
-		{"two lists", records(message(serverName("example.com"), serverName("evil.org")), 1<<14), "", false, true},
-		{"empty name", records(message(serverName("")), 1<<14), "", false, true},
-		{"empty list", records(message(serverName()), 1<<14), "", false, true},
-		{"long name", records(message(serverName(strings.Repeat("a", 256))), 1<<14), "", false, true},
-		{"bytes after the message", records(append(message(serverName("example.com")), 0), 1<<14), "", false, true},
-		{"length too long", records(append(message()[:2], 0xff, 0xff), 1<<14), "", false, true},
+		{"small", records(clientHello(serverName("example.com")), 1<<14), "example.com", false, false},
+		{"in many records", records(clientHello(serverName("example.com")), 3), "example.com", false, false},
+		{"of two bytes", records(clientHello(serverName("example.com")), 1), "", false, true}, // more records than anybody needs
+		{"no name", records(clientHello(extension(10, nil)), 1<<14), "", false, false},
+		{"encrypted", records(clientHello(serverName("example.com"), extension(extensionECH, []byte{0})), 1<<14), "example.com", true, false},
+		{"encrypted, draft", records(clientHello(extension(extensionESNI, nil)), 1<<14), "", true, false},
+		{"two names", records(clientHello(serverName("example.com", "evil.org")), 1<<14), "", false, true},
+		{"two lists", records(clientHello(serverName("example.com"), serverName("evil.org")), 1<<14), "", false, true},
+		{"empty name", records(clientHello(serverName("")), 1<<14), "", false, true},
+		{"empty list", records(clientHello(serverName()), 1<<14), "", false, true},
+		{"long name", records(clientHello(serverName(strings.Repeat("a", 256))), 1<<14), "", false, true},
+		{"bytes after the message", records(append(clientHello(serverName("example.com")), 0), 1<<14), "", false, true},
+		{"length too long", records(append(clientHello()[:2], 0xff, 0xff), 1<<14), "", false, true},
 		{"another message", records([]byte{2, 0, 0, 1, 0}, 1<<14), "", false, true},
 		{"empty record", []byte{recordHandshake, 3, 1, 0, 0}, "", false, true},
 		{"alert", []byte{21, 3, 1, 0, 2, 1, 0}, "", false, true},
@@ -110,8 +110,8 @@ func TestReadHello(t *testing.T) {
 // FuzzHello checks that what is accepted was not changed, and names no more than one host.
 func FuzzHello(f *testing.F) {
 	f.Add(greeting(f, "example.com"))
-	f.Add(records(message(serverName("example.com"), extension(extensionECH, nil)), 7))
-	f.Add(records(message(), 1<<14))
+	f.Add(records(clientHello(serverName("example.com"), extension(extensionECH, nil)), 7))
+	f.Add(records(clientHello(), 1<<14))
 	f.Add([]byte{recordHandshake, 3, 1, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		raw, h, err := readHello(bufio.NewReader(bytes.NewReader(wire)))

@@ -3,15 +3,17 @@ package egress
 import (
 	"context"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Record is one decision about a program's request to leave the sandbox.
 type Record struct {
-	ID      string    `json:"id"` // unique
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"` // proxy or bridge
-	Session string    `json:"session"`
-	Agent   string    `json:"agent,omitempty"`
+	ID      string               `json:"id"` // unique
+	At      time.Time            `json:"at"`
+	Kind    string               `json:"kind"` // proxy or bridge
+	Session message.WorkspaceKey `json:"session"`
+	Agent   string               `json:"agent,omitempty"`
 	// Method and Host are those of the request, if it could be parsed; for a bridge, its name and its arguments.
 	Method  string   `json:"method,omitempty"`
 	Host    string   `json:"host,omitempty"`

@@ -106,13 +106,13 @@ func New(c Config) (*Fleet, error) {
 	}
 	limits := quota.Config{
 		Measure: f.folders.Size, Running: f.running,
-		Place: func(session string) string { return message.ParseSession(session).Scope },
+		Place: message.WorkspaceKey.Scope,
 	}
 	if c.Media != nil {
 		limits.Media = c.Media.Held
 	}
 	f.quota = quota.New(limits)
-	f.hosts = &hosts{folders: f.folders, holds: f.holds, quota: f.quota, log: f.log, now: time.Now, open: map[string]*hostMachine{}}
+	f.hosts = &hosts{folders: f.folders, holds: f.holds, quota: f.quota, log: f.log, now: time.Now, open: map[message.WorkspaceKey]*hostMachine{}}
 	return f, nil
 }
 
@@ -170,10 +170,12 @@ func (f *Fleet) Digest(name string) string {
 }
 
 // Dir returns a session's workspace on the host.
-func (f *Fleet) Dir(session string) string { return workspace.Path(f.folders.Workspaces, session) }
+func (f *Fleet) Dir(session message.WorkspaceKey) string {
+	return workspace.Path(f.folders.Workspaces, session)
+}
 
 // Host returns the host's own machine for a session.
-func (f *Fleet) Host(session string) (machine.Machine, error) {
+func (f *Fleet) Host(session message.WorkspaceKey) (machine.Machine, error) {
 	h, err := f.hosts.get(session)
 	if err != nil {
 		return nil, err
@@ -183,12 +185,12 @@ func (f *Fleet) Host(session string) (machine.Machine, error) {
 }
 
 // Visit is Host for use until leave is called. It leaves nothing open, so the workspace can be moved afterwards.
-func (f *Fleet) Visit(session string) (m machine.Machine, leave func(), err error) {
+func (f *Fleet) Visit(session message.WorkspaceKey) (m machine.Machine, leave func(), err error) {
 	return f.hosts.visit(session)
 }
 
 // Sandbox returns a session's sandbox of that name, which is started on first use.
-func (f *Fleet) Sandbox(ctx context.Context, session, name string) (machine.Machine, error) {
+func (f *Fleet) Sandbox(ctx context.Context, session message.WorkspaceKey, name string) (machine.Machine, error) {
 	if err := f.Available(name); err != nil {
 		return nil, err
 	}

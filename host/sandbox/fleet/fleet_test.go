@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -33,7 +34,7 @@ func TestIdleHostMachinesAreClosed(t *testing.T) {
 	now := time.Now()
 	m := made(t, &config.Config{}, slog.New(slog.DiscardHandler))
 	m.hosts.now = func() time.Time { return now }
-	get := func(session string) machine.Machine {
+	get := func(session message.WorkspaceKey) machine.Machine {
 		t.Helper()
 		h, err := m.Host(session)
 		if err != nil {
@@ -47,7 +48,7 @@ func TestIdleHostMachinesAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range maxHosts {
-		get(fmt.Sprint("s", i))
+		get(message.WorkspaceKey(fmt.Sprint("s", i)))
 	}
 	recent := get("recent")
 	now = now.Add(hostIdle)

@@ -20,14 +20,14 @@ const ForgetTimeout = time.Minute
 // Forget removes what deleted sessions have on the host and on the engine, including what programs of agents remember; homes are their
 // homes. Workspaces stay, as does everything that another session of the same home still uses. If something cannot be removed now, it is
 // removed when the engine is back, or at the next start.
-func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
+func (f *Fleet) Forget(ctx context.Context, homes map[message.WorkspaceKey]bool) error {
 	for home := range homes {
 		f.quota.Forget(home)
 	}
 	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
-		if homes[l.Name] {
-			err = errors.Join(err, f.hosts.forget(l.Name), f.forgetOnEngine(ctx, l))
+		if homes[message.WorkspaceKey(l.Name)] {
+			err = errors.Join(err, f.hosts.forget(message.WorkspaceKey(l.Name)), f.forgetOnEngine(ctx, l))
 		}
 	}
 	return err
@@ -50,7 +50,7 @@ func (f *Fleet) forgetOnEngine(ctx context.Context, l turnlog.Leftover) error {
 func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
 	defer cancel()
-	if err := manager.Forget(ctx, l.Name); err != nil {
+	if err := manager.Forget(ctx, message.WorkspaceKey(l.Name)); err != nil {
 		return err
 	}
 	return f.config.Store.DropLeftover(ctx, l)
@@ -61,7 +61,7 @@ func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Le
 func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
 	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
-		err = errors.Join(err, f.folders.RemoveHome(l.Name), f.drop(ctx, manager, l))
+		err = errors.Join(err, f.folders.RemoveHome(message.WorkspaceKey(l.Name)), f.drop(ctx, manager, l))
 	}
 	if err != nil {
 		f.log.Warn("cannot remove deleted sessions from the engine", "error", machine.Reason(err))
@@ -78,12 +78,12 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 		f.log.Warn("kept the volumes of deleted sessions: cannot list sessions", "error", err)
 		return
 	}
-	known := make(map[string]bool, len(list))
+	known := make(map[message.WorkspaceKey]bool, len(list))
 	for _, s := range list {
-		known[message.ParseSession(s.Key).WorkspaceKey()] = true
+		known[s.Key.Parse().Workspace()] = true
 	}
 	err = manager.RemoveVolumes(ctx, func(v driver.Owned) bool {
-		session := v.Labels[driver.LabelSession]
+		session := message.WorkspaceKey(v.Labels[driver.LabelSession])
 		if v.Labels[driver.LabelVolume] != specs.CLIVolume || session == "" || known[session] {
 			return false
 		}

@@ -21,12 +21,12 @@ func FoldersOf(store string) Folders {
 }
 
 // Size returns the disk usage of a session's folders in bytes.
-func (f Folders) Size(session string) int64 {
+func (f Folders) Size(session message.WorkspaceKey) int64 {
 	return quota.Tree(workspace.Path(f.Workspaces, session)) + quota.Tree(workspace.Path(f.homes, session))
 }
 
 // RemoveHome removes what a session's commands on the host have stored outside of its workspace.
-func (f Folders) RemoveHome(session string) error {
+func (f Folders) RemoveHome(session message.WorkspaceKey) error {
 	return removeall.Folder(workspace.Path(f.homes, session))
 }
 
@@ -35,16 +35,13 @@ func (f Folders) RemoveHome(session string) error {
 func (f *Fleet) Holdings() quota.Holdings {
 	held := quota.Holdings{Measure: f.quota.Bytes, HostProcesses: f.hosts.running()}
 	if m := f.sandboxes(); m != nil {
-		held.Processes, held.Sandboxes = m.Running(), map[string]int{}
-		for session, n := range m.Living() {
-			held.Sandboxes[message.ParseSession(session).WorkspaceKey()] += n
-		}
+		held.Processes, held.Sandboxes = m.Running(), m.Living()
 	}
 	return held
 }
 
 // running counts the background processes of each session, on the host and in its sandboxes.
-func (f *Fleet) running() map[string]int {
+func (f *Fleet) running() map[message.WorkspaceKey]int {
 	counts := f.hosts.running()
 	if m := f.sandboxes(); m != nil {
 		for session, n := range m.Running() {

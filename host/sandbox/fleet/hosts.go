@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -29,7 +30,7 @@ type hosts struct {
 
 	mu      sync.Mutex
 	timeout time.Duration // of commands
-	open    map[string]*hostMachine
+	open    map[message.WorkspaceKey]*hostMachine
 }
 
 // hostMachine is the host's own machine as seen by one session.
@@ -45,7 +46,7 @@ func (hs *hosts) configure(timeout time.Duration) {
 	hs.timeout = timeout
 }
 
-func (hs *hosts) get(session string) (*machine.Host, error) {
+func (hs *hosts) get(session message.WorkspaceKey) (*machine.Host, error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h, ok := hs.open[session]
@@ -61,7 +62,7 @@ func (hs *hosts) get(session string) (*machine.Host, error) {
 	return h.Host, nil
 }
 
-func (hs *hosts) visit(session string) (_ machine.Machine, leave func(), err error) {
+func (hs *hosts) visit(session message.WorkspaceKey) (_ machine.Machine, leave func(), err error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if h, ok := hs.open[session]; ok {
@@ -76,7 +77,7 @@ func (hs *hosts) visit(session string) (_ machine.Machine, leave func(), err err
 }
 
 // make opens the session's workspace, which must not be moved from then on.
-func (hs *hosts) make(session string) (*hostMachine, error) {
+func (hs *hosts) make(session message.WorkspaceKey) (*hostMachine, error) {
 	leave := hs.holds.Enter(session)
 	dir := workspace.Path(hs.folders.Workspaces, session)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -100,7 +101,7 @@ func (h *hostMachine) close() error {
 	return h.Close()
 }
 
-func (hs *hosts) end(session string, h *hostMachine) {
+func (hs *hosts) end(session message.WorkspaceKey, h *hostMachine) {
 	if err := h.close(); err != nil {
 		hs.log.Error("close the machine of a session", "session", session, "error", err)
 	}
@@ -121,7 +122,7 @@ func (hs *hosts) closeIdle() {
 }
 
 // forget closes the machine of a session and removes what its commands have stored outside of the workspace.
-func (hs *hosts) forget(session string) error {
+func (hs *hosts) forget(session message.WorkspaceKey) error {
 	hs.mu.Lock()
 	h := hs.open[session]
 	delete(hs.open, session)
@@ -134,10 +135,10 @@ func (hs *hosts) forget(session string) error {
 }
 
 // running counts the background processes of each session.
-func (hs *hosts) running() map[string]int {
+func (hs *hosts) running() map[message.WorkspaceKey]int {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	counts := make(map[string]int, len(hs.open))
+	counts := make(map[message.WorkspaceKey]int, len(hs.open))
 	for session, h := range hs.open {
 		if n := h.Running(); n > 0 {
 			counts[session] = n

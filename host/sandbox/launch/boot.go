@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
@@ -38,7 +39,7 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 	}
 	c := container.New(container.Config{
 		ID: id, Spec: o.container.Labels[driver.LabelSpec], Image: o.container.Image, Workspace: o.workspace,
-		Session: o.container.Labels[driver.LabelSession], Born: time.Now(),
+		Session: message.WorkspaceKey(o.container.Labels[driver.LabelSession]), Born: time.Now(),
 		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o.ownership, Sync: o.sync, Log: l.log,
 	})
 	if err := l.boot(ctx, c, o); err != nil {

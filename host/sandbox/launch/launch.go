@@ -18,6 +18,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -66,8 +67,8 @@ type Config struct {
 
 // Egress observes the proxy's decisions; see sandbox.Egress.
 type Egress interface {
-	Decided(session string, d egress.Decision)
-	Ended(session string, d egress.Decision)
+	Decided(session message.WorkspaceKey, d egress.Decision)
+	Ended(session message.WorkspaceKey, d egress.Decision)
 }
 
 // Bridges answers the bridged commands of containers.
@@ -105,10 +106,11 @@ const Timeout = 20 * time.Minute
 
 // Request requests a session's container.
 type Request struct {
-	Spec             spec.Spec
-	Session, Sandbox string
-	Folder           string // name of the workspace
-	Disk             int64  // size limit of the workspace in bytes; 0 means none
+	Spec    spec.Spec
+	Session message.WorkspaceKey
+	Sandbox string
+	Folder  message.WorkspaceKey // name of the workspace
+	Disk    int64                // size limit of the workspace in bytes; 0 means none
 }
 
 // Launch creates a container for a session's workspace. When ctx ends, it stops waiting for the image; later steps are completed.
@@ -130,7 +132,7 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (*container.Container,
 	o.hello.DiskBytes = r.Disk
 	o.container.Image = ref
 	o.container.Name = "flynn-" + workspace.Name(r.Session) + "-" + o.container.Key[:8]
-	o.container.Labels[driver.LabelSession] = r.Session
+	o.container.Labels[driver.LabelSession] = string(r.Session)
 	o.container.Labels[driver.LabelSandbox] = r.Sandbox
 	return l.launch(ctx, o)
 }

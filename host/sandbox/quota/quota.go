@@ -34,8 +34,8 @@ func (r Refusal) Error() string { return string(r) }
 
 // Live is a live container.
 type Live struct {
-	Session string
-	Folder  string // the folder given to Reserve for it
+	Session message.WorkspaceKey
+	Folder  message.WorkspaceKey // the folder given to Reserve for it
 	// Idle is set if nothing runs in it, with Since as the beginning.
 	Idle  bool
 	Since time.Time
@@ -44,13 +44,13 @@ type Live struct {
 // Config configures a Keeper.
 type Config struct {
 	// Measure returns the size of a session's workspace in bytes.
-	Measure func(session string) int64
+	Measure func(session message.WorkspaceKey) int64
 	// Media returns the size of a sender's media in bytes; nil means none.
 	Media func(sender message.SenderKey) int64
 	// Running counts the background processes of each session.
-	Running func() map[string]int
+	Running func() map[message.WorkspaceKey]int
 	// Place returns the conversation scope of a session.
-	Place func(session string) string
+	Place func(session message.WorkspaceKey) string
 	Now   func() time.Time // nil means time.Now
 }
 
@@ -61,7 +61,7 @@ type Keeper struct {
 	starting sync.Mutex // held while one background process is counted
 	mu       sync.Mutex
 	limits   Limits
-	sessions map[string]*holding
+	sessions map[message.WorkspaceKey]*holding
 	total    int64                                      // of all holdings, without reservations
 	senders  map[string]message.SenderKey               // who spoke last, by conversation scope
 	opened   map[message.SenderKey]map[string]time.Time // by sender, the conversation scopes opened within a day
@@ -87,7 +87,7 @@ func New(c Config) *Keeper {
 	if c.Media == nil {
 		c.Media = func(message.SenderKey) int64 { return 0 }
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]message.SenderKey{}, opened: map[message.SenderKey]map[string]time.Time{}, told: map[message.SenderKey]time.Time{}}
+	return &Keeper{config: c, sessions: map[message.WorkspaceKey]*holding{}, senders: map[string]message.SenderKey{}, opened: map[message.SenderKey]map[string]time.Time{}, told: map[message.SenderKey]time.Time{}}
 }
 
 // Configure sets the limits. Nothing that exceeds them already is removed.
@@ -98,7 +98,7 @@ func (k *Keeper) Configure(l Limits) {
 }
 
 // Restore registers an existing session with its last sender.
-func (k *Keeper) Restore(session string, sender message.SenderKey) {
+func (k *Keeper) Restore(session message.WorkspaceKey, sender message.SenderKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session)
@@ -106,24 +106,24 @@ func (k *Keeper) Restore(session string, sender message.SenderKey) {
 }
 
 // Changed records that a session's workspace may change.
-func (k *Keeper) Changed(session string) {
+func (k *Keeper) Changed(session message.WorkspaceKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session).changed = true
 }
 
 // sender returns the owner of a session, or "". k.mu is held.
-func (k *Keeper) sender(session string) message.SenderKey {
-	session, _, _ = strings.Cut(session, "\x00") // a folder of one of its sandboxes follows
-	return k.senders[k.config.Place(session)]
+func (k *Keeper) sender(session message.WorkspaceKey) message.SenderKey {
+	of, _, _ := strings.Cut(string(session), "\x00") // a folder of one of its sandboxes follows
+	return k.senders[k.config.Place(message.WorkspaceKey(of))]
 }
 
 // Forget removes a deleted session.
-func (k *Keeper) Forget(session string) {
+func (k *Keeper) Forget(session message.WorkspaceKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for s, h := range k.sessions {
-		if s == session || strings.HasPrefix(s, session+"\x00") {
+		if s == session || strings.HasPrefix(string(s), string(session)+"\x00") {
 			k.total -= h.bytes + h.reserved
 			h.gone = true
 			delete(k.sessions, s)
@@ -133,7 +133,7 @@ func (k *Keeper) Forget(session string) {
 }
 
 // of returns the holding of a session. k.mu is held.
-func (k *Keeper) of(session string) *holding {
+func (k *Keeper) of(session message.WorkspaceKey) *holding {
 	h, ok := k.sessions[session]
 	if !ok {
 		h = &holding{changed: true}
@@ -168,7 +168,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // measure measures a session's workspace if it may have changed, or always.
-func (k *Keeper) measure(session string, always bool) {
+func (k *Keeper) measure(session message.WorkspaceKey, always bool) {
 	k.mu.Lock()
 	h := k.of(session)
 	if h.measured && !h.changed && !always {
@@ -188,7 +188,7 @@ func (k *Keeper) measure(session string, always bool) {
 }
 
 // Bytes returns the last measured size of a session's workspace.
-func (k *Keeper) Bytes(session string) int64 {
+func (k *Keeper) Bytes(session message.WorkspaceKey) int64 {
 	k.measureOnce(session)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,7 +196,7 @@ func (k *Keeper) Bytes(session string) int64 {
 }
 
 // measureOnce measures a session's workspace unless it has been measured.
-func (k *Keeper) measureOnce(session string) {
+func (k *Keeper) measureOnce(session message.WorkspaceKey) {
 	k.mu.Lock()
 	measured := k.of(session).measured
 	k.mu.Unlock()
@@ -206,7 +206,7 @@ func (k *Keeper) measureOnce(session string) {
 }
 
 // fits reports whether a session may hold need bytes.
-func (k *Keeper) fits(session string, need int64) bool {
+func (k *Keeper) fits(session message.WorkspaceKey, need int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	room, _ := k.room(session, need)
@@ -283,7 +283,7 @@ func (k *Keeper) forgetOldOpenings(now time.Time) {
 
 // Sandbox decides whether a session may have another container besides those that live. If an idle one has to be removed for that, it
 // returns its index in live, otherwise -1; call it again once that one is gone.
-func (k *Keeper) Sandbox(session string, live []Live) (evict int, err error) {
+func (k *Keeper) Sandbox(session message.WorkspaceKey, live []Live) (evict int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sender := k.sender(session)
@@ -325,7 +325,7 @@ func oldestIdle(live []Live, counts func(Live) bool) int {
 }
 
 // Process calls enter to begin a background process of a session, unless there are too many. The process must count when enter returns.
-func (k *Keeper) Process(session string, enter func() error) error {
+func (k *Keeper) Process(session message.WorkspaceKey, enter func() error) error {
 	k.starting.Lock()
 	defer k.starting.Unlock()
 	if err := k.mayStart(session, k.config.Running()); err != nil {
@@ -334,7 +334,7 @@ func (k *Keeper) Process(session string, enter func() error) error {
 	return enter()
 }
 
-func (k *Keeper) mayStart(session string, running map[string]int) error {
+func (k *Keeper) mayStart(session message.WorkspaceKey, running map[message.WorkspaceKey]int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sender := k.sender(session)
@@ -355,12 +355,12 @@ func (k *Keeper) mayStart(session string, running map[string]int) error {
 }
 
 // Write refuses bytes that do not fit into a workspace, and otherwise counts them.
-func (k *Keeper) Write(session string, bytes int64) error {
+func (k *Keeper) Write(session message.WorkspaceKey, bytes int64) error {
 	return k.retry(session, func() error { return k.write(session, bytes) })
 }
 
 // retry calls try, and if that fails, measures the session's workspace and calls it again: the last measurement may be old.
-func (k *Keeper) retry(session string, try func() error) error {
+func (k *Keeper) retry(session message.WorkspaceKey, try func() error) error {
 	err := try()
 	if err != nil {
 		k.measure(session, true)
@@ -369,7 +369,7 @@ func (k *Keeper) retry(session string, try func() error) error {
 	return err
 }
 
-func (k *Keeper) write(session string, bytes int64) error {
+func (k *Keeper) write(session message.WorkspaceKey, bytes int64) error {
 	k.measureOnce(session)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -385,14 +385,14 @@ func (k *Keeper) write(session string, bytes int64) error {
 
 // Command refuses a command on the host while the session's workspace exceeds its limit. The files that a command writes are counted when
 // it has ended.
-func (k *Keeper) Command(session string) error {
+func (k *Keeper) Command(session message.WorkspaceKey) error {
 	if k.stale(session) {
 		k.measure(session, true)
 	}
 	return k.retry(session, func() error { return k.command(session) })
 }
 
-func (k *Keeper) command(session string) error {
+func (k *Keeper) command(session message.WorkspaceKey) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.of(session)
@@ -407,7 +407,7 @@ func (k *Keeper) command(session string) error {
 const measureShare = 20
 
 // stale reports whether a workspace was not measured yet, or has changed and was not measured for a while.
-func (k *Keeper) stale(session string) bool {
+func (k *Keeper) stale(session message.WorkspaceKey) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.of(session)
@@ -417,7 +417,7 @@ func (k *Keeper) stale(session string) bool {
 // Reserve lets a session's container write up to most bytes to its workspace, 0 for as much as fits, and returns how much it may hold.
 // Reserved bytes count as held until release is called. If a session holds too much already, the result may be less than it holds, so that
 // it can only delete.
-func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(), err error) {
+func (k *Keeper) Reserve(session message.WorkspaceKey, most int64) (bytes int64, release func(), err error) {
 	need := most
 	if most == 0 {
 		need = unlimited
@@ -452,7 +452,7 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 
 // FreesDisk returns the index in live of the container whose removal lets Reserve return more: of the sender's idle containers with more
 // reserved than their workspaces hold, the one that has been idle longest; or -1.
-func (k *Keeper) FreesDisk(session string, most int64, live []Live) int {
+func (k *Keeper) FreesDisk(session message.WorkspaceKey, most int64, live []Live) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sender := k.sender(session)
@@ -491,7 +491,7 @@ func (k *Keeper) add(h *holding, bytes, reserved int64) {
 
 // room returns how much a session may hold in all, and the refusal if that is too little. The result may be capped at need if that much
 // certainly fits, which saves adding up all sessions. k.mu is held.
-func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
+func (k *Keeper) room(session message.WorkspaceKey, need int64) (bytes int64, why Refusal) {
 	of, sender := k.of(session), k.sender(session)
 	var his int64 // without this session
 	if sender != "" && k.limits.SenderDisk > 0 {
@@ -565,11 +565,11 @@ func Size(n int64) string {
 // Session is the quota of one session. It implements the Quota of package machine.
 type Session struct {
 	keeper *Keeper
-	key    string
+	key    message.WorkspaceKey
 }
 
 // Session returns the quota of a session.
-func (k *Keeper) Session(key string) Session { return Session{k, key} }
+func (k *Keeper) Session(key message.WorkspaceKey) Session { return Session{k, key} }
 
 // Write refuses bytes that do not fit into the workspace; see Keeper.Write.
 func (s Session) Write(bytes int64) error { return s.keeper.Write(s.key, bytes) }

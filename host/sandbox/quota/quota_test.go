@@ -15,16 +15,19 @@ import (
 // site is a host in which a test says what is held.
 type site struct {
 	*Keeper
-	bytes   map[string]int64
-	running map[string]int
+	bytes   map[message.WorkspaceKey]int64
+	running map[message.WorkspaceKey]int
 	now     time.Time
 }
 
 func newSite(l Limits) *site {
-	s := &site{bytes: map[string]int64{}, running: map[string]int{}, now: time.Unix(1e9, 0)}
+	s := &site{bytes: map[message.WorkspaceKey]int64{}, running: map[message.WorkspaceKey]int{}, now: time.Unix(1e9, 0)}
 	s.Keeper = New(Config{
-		Measure: func(session string) int64 { return s.bytes[session] }, Running: func() map[string]int { return s.running },
-		Place: func(session string) string { place, _, _ := strings.Cut(session, "/"); return place }, Now: func() time.Time { return s.now },
+		Measure: func(session message.WorkspaceKey) int64 { return s.bytes[session] }, Running: func() map[message.WorkspaceKey]int { return s.running },
+		Place: func(session message.WorkspaceKey) string {
+			place, _, _ := strings.Cut(string(session), "/")
+			return place
+		}, Now: func() time.Time { return s.now },
 	})
 	s.Configure(l)
 	return s
@@ -89,10 +92,10 @@ func TestOpenTakesAnyName(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	s := newSite(Limits{SenderSandboxes: 2, Sandboxes: 4})
 	for place, sender := range map[string]string{"a1": "ann", "a2": "ann", "a3": "ann", "b1": "bob", "b2": "bob", "c": "cy", "d": "dan"} {
-		s.Restore(place+"/main", message.SenderKey(sender))
+		s.Restore(message.WorkspaceKey(place+"/main"), message.SenderKey(sender))
 	}
-	at := func(session string, idle int) Live { // idle for so many minutes, -1 for in use
-		return Live{session + "/main", session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
+	at := func(place message.WorkspaceKey, idle int) Live { // idle for so many minutes, -1 for in use
+		return Live{place + "/main", place + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
 	}
 	for _, c := range []struct {
 		name  string
@@ -111,7 +114,7 @@ func TestSandbox(t *testing.T) {
 		{"nobody's", "nobody", []Live{at("x", -1), at("y", -1), at("z", -1)}, -1, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			evict, err := s.Sandbox(c.want+"/main", c.live)
+			evict, err := s.Sandbox(message.WorkspaceKey(c.want+"/main"), c.live)
 			if evict != c.evict || refused(err) != c.no {
 				t.Errorf("got %d, %v", evict, err)
 			}
@@ -124,11 +127,11 @@ func TestProcess(t *testing.T) {
 	s.Restore("a1/main", "ann")
 	s.Restore("a2/main", "ann")
 	s.Restore("b/main", "bob")
-	start := func(session string) error {
+	start := func(session message.WorkspaceKey) error {
 		return s.Process(session, func() error { s.running[session]++; return nil })
 	}
 	for i, c := range []struct {
-		session string
+		session message.WorkspaceKey
 		no      bool
 	}{{"a1/main", false}, {"a2/main", false}, {"a1/main", true}, {"b/main", false}, {"b/main", true}} {
 		if err := start(c.session); refused(err) != c.no {
@@ -140,7 +143,7 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	broken := errors.New("broken")
-	s.running = map[string]int{}
+	s.running = map[message.WorkspaceKey]int{}
 	if err := s.Process("a1/main", func() error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -151,7 +154,7 @@ func TestDisk(t *testing.T) {
 	s.Restore("a1/main", "ann")
 	s.Restore("a2/main", "ann")
 	s.Restore("b/main", "bob")
-	write := func(session string, bytes int64, no bool) {
+	write := func(session message.WorkspaceKey, bytes int64, no bool) {
 		t.Helper()
 		err := s.Write(session, bytes)
 		if refused(err) != no {
@@ -194,10 +197,10 @@ func TestMediaCounts(t *testing.T) {
 
 func TestReserve(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 250})
-	for _, session := range []string{"a1/main", "a2/main", "a3/main", "a4/main"} {
+	for _, session := range []message.WorkspaceKey{"a1/main", "a2/main", "a3/main", "a4/main"} {
 		s.Restore(session, "ann")
 	}
-	reserve := func(session string, most, want int64) func() {
+	reserve := func(session message.WorkspaceKey, most, want int64) func() {
 		t.Helper()
 		got, release, err := s.Reserve(session, most)
 		if err != nil || got != want {
@@ -247,9 +250,9 @@ func TestReserve(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	got := Report(Holdings{
-		Senders: map[string]message.SenderKey{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session string) int64 { return int64(len(session)) },
-		Media: map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[string]int{"a1": 2, "tools:x:server": 1},
-		Processes: map[string]int{"a2": 3, "y": 1}, HostProcesses: map[string]int{"a1": 1, "b": 2},
+		Senders: map[message.WorkspaceKey]message.SenderKey{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session message.WorkspaceKey) int64 { return int64(len(session)) },
+		Media: map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[message.WorkspaceKey]int{"a1": 2, "tools:x:server": 1},
+		Processes: map[message.WorkspaceKey]int{"a2": 3, "y": 1}, HostProcesses: map[message.WorkspaceKey]int{"a1": 1, "b": 2},
 	})
 	want := []Held{
 		{"ann", 2, 4, 0, 2, 4, 1}, {"bob", 1, 1, 2, 0, 2, 2}, {"", 1, 1, 0, 1, 1, 0}, {"cy", 0, 0, 1, 0, 0, 0},
@@ -269,16 +272,16 @@ func TestSize(t *testing.T) {
 
 func TestFreesDisk(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 100})
-	for _, session := range []string{"a/main", "b/main", "c/main", "d/main"} {
+	for _, session := range []message.WorkspaceKey{"a/main", "b/main", "c/main", "d/main"} {
 		s.Restore(session, "ann")
 	}
 	s.Restore("e/main", "bob")
-	for session, most := range map[string]int64{"a/main": 30, "b/main": 30, "c/main": 30, "e/main": 30} {
+	for session, most := range map[message.WorkspaceKey]int64{"a/main": 30, "b/main": 30, "c/main": 30, "e/main": 30} {
 		if _, _, err := s.Reserve(session, most); err != nil {
 			t.Fatal(err)
 		}
 	}
-	live := func(session string, minutes int) Live {
+	live := func(session message.WorkspaceKey, minutes int) Live {
 		return Live{Session: session, Folder: session, Idle: minutes > 0, Since: s.now.Add(-time.Duration(minutes) * time.Minute)}
 	}
 	all := []Live{live("a/main", 1), live("b/main", 2), live("c/main", 0), live("e/main", 9)}

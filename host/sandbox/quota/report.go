@@ -22,11 +22,11 @@ type Held struct {
 
 // Holdings are the input of a Report.
 type Holdings struct {
-	Senders map[string]message.SenderKey // by session
-	Measure func(session string) int64   // size of a workspace in bytes
-	Media   map[message.SenderKey]int64  // by sender, in bytes
+	Senders map[message.WorkspaceKey]message.SenderKey
+	Measure func(session message.WorkspaceKey) int64 // size of a workspace in bytes
+	Media   map[message.SenderKey]int64              // by sender, in bytes
 	// Sandboxes counts the containers of each session, Processes the background processes in them, HostProcesses those on the host.
-	Sandboxes, Processes, HostProcesses map[string]int
+	Sandboxes, Processes, HostProcesses map[message.WorkspaceKey]int
 }
 
 // Report sums up what senders hold, the largest first.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -18,20 +19,20 @@ const ephemeralPrefix = "passing-"
 
 // Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
 // process of this instance does.
-func (r *Reconciler) Ephemeral(session string) error {
+func (r *Reconciler) Ephemeral(session message.WorkspaceKey) error {
 	return os.WriteFile(r.ephemeralMark(r.config.Host.ID(), session), []byte(session), 0o600)
 }
 
-func (r *Reconciler) ephemeralMark(owner, session string) string {
+func (r *Reconciler) ephemeralMark(owner string, session message.WorkspaceKey) string {
 	return filepath.Join(r.config.Run, ephemeralPrefix+owner+"-"+workspace.Name(session))
 }
 
 // Discard ends an ephemeral session and removes everything that it had.
-func (r *Reconciler) Discard(ctx context.Context, session string) error {
+func (r *Reconciler) Discard(ctx context.Context, session message.WorkspaceKey) error {
 	return r.endEphemeral(ctx, r.ephemeralMark(r.config.Host.ID(), session), session)
 }
 
-func (r *Reconciler) endEphemeral(ctx context.Context, mark, session string) error {
+func (r *Reconciler) endEphemeral(ctx context.Context, mark string, session message.WorkspaceKey) error {
 	err := errors.Join(r.config.Sessions.Forget(ctx, session), removeall.Folder(workspace.Path(r.config.WorkspaceRoot, session)))
 	if err != nil {
 		return err // the mark stays for the next attempt
@@ -50,8 +51,8 @@ func (r *Reconciler) clearEphemeral(ctx context.Context, alive map[string]bool) 
 		session, err := os.ReadFile(mark)
 		switch {
 		case err != nil:
-		case mark == r.ephemeralMark(owner, string(session)):
-			err = r.endEphemeral(ctx, mark, string(session))
+		case mark == r.ephemeralMark(owner, message.WorkspaceKey(session)):
+			err = r.endEphemeral(ctx, mark, message.WorkspaceKey(session))
 		default: // the process was killed before it had written the mark, and so before it had created anything
 			err = os.Remove(mark)
 		}

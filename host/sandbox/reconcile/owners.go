@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
@@ -20,14 +21,14 @@ const ownerPrefix = "owner-"
 
 // claimed records the owner of a container, by key.
 type claimed struct {
-	Session string `json:"session"`
-	Sandbox string `json:"sandbox"`
+	Session message.WorkspaceKey `json:"session"`
+	Sandbox string               `json:"sandbox"`
 }
 
 func ownerPath(run, key string) string { return filepath.Join(run, ownerPrefix+key) }
 
 // NoteOwner records the session to which a pooled container was given.
-func (r *Reconciler) NoteOwner(c *container.Container, session, sandbox string) {
+func (r *Reconciler) NoteOwner(c *container.Container, session message.WorkspaceKey, sandbox string) {
 	text, err := json.Marshal(claimed{session, sandbox})
 	if err == nil {
 		err = os.WriteFile(ownerPath(r.config.Run, c.Key()), text, 0o600)
@@ -46,7 +47,7 @@ func WithOwners(run string, owned []driver.Owned) []driver.Owned {
 			var c claimed
 			if text, err := os.ReadFile(ownerPath(run, key)); err == nil && json.Unmarshal(text, &c) == nil {
 				o.Labels = maps.Clone(o.Labels)
-				o.Labels[driver.LabelSession], o.Labels[driver.LabelSandbox] = c.Session, c.Sandbox
+				o.Labels[driver.LabelSession], o.Labels[driver.LabelSandbox] = string(c.Session), c.Sandbox
 			}
 		}
 		all = append(all, o)

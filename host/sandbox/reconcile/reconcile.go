@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -55,7 +56,7 @@ type Sessions interface {
 	// Adopt gives a session the container of a record. It reports false if the session has another one already.
 	Adopt(r container.Record, c *container.Container) bool
 	// Forget ends a session's containers and removes its own volumes.
-	Forget(ctx context.Context, session string) error
+	Forget(ctx context.Context, session message.WorkspaceKey) error
 }
 
 // Reconciler handles what earlier processes have left. Its methods are safe for concurrent use.

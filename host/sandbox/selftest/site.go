@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -47,7 +48,7 @@ type lastCall struct {
 }
 
 // Bridged implements sandbox.Egress.
-func (l *lastCall) Bridged(_ string, d bridge.Decision) { l.allowed.Store(d.Allowed) }
+func (l *lastCall) Bridged(_ message.WorkspaceKey, d bridge.Decision) { l.allowed.Store(d.Allowed) }
 
 // workloadID is the user that commands run as if this host is root, as in package sandbox.
 const workloadID = 1000

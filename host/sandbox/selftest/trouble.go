@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -101,7 +102,7 @@ func troubleProbes() []Probe {
 // its own folder that the first one lives, and does not see that the containers belong to another folder.
 func tidying(ctx context.Context, s *Subject) (Finding, error) {
 	t := s.Troubled
-	session := "tidying-" + random()
+	session := message.WorkspaceKey("tidying-" + random())
 	victim, err := t.manager.Get(ctx, session, "verify", t.spec)
 	if err != nil {
 		return Finding{}, err
@@ -156,7 +157,7 @@ func troubling(trouble trouble) attack {
 		if err := t.between.enter(trouble); err != nil {
 			return Finding{}, err
 		}
-		session := "trouble-" + random()
+		session := message.WorkspaceKey("trouble-" + random())
 		took, failure := t.use(ctx, session, troubleTold)
 		switch {
 		case failure == nil:
@@ -174,7 +175,7 @@ func troubling(trouble trouble) attack {
 }
 
 // use runs a command in a session.
-func (t *troubled) use(ctx context.Context, session string, limit time.Duration) (time.Duration, error) {
+func (t *troubled) use(ctx context.Context, session message.WorkspaceKey, limit time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
@@ -186,7 +187,7 @@ func (t *troubled) use(ctx context.Context, session string, limit time.Duration)
 }
 
 // overcome uses the same session again, and looks for surplus containers.
-func (t *troubled) overcome(ctx context.Context, session string, told time.Duration) (Finding, error) {
+func (t *troubled) overcome(ctx context.Context, session message.WorkspaceKey, told time.Duration) (Finding, error) {
 	if _, err := t.use(ctx, session, troubleOvercome); err != nil {
 		return breached("with the engine back, it still fails: %.200v", err), nil
 	}

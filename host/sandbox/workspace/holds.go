@@ -1,12 +1,16 @@
 package workspace
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/flynnhost/flynn/host/message"
+)
 
 // Holds counts the users of each session's workspace: those that have its folder open or mounted, and would not notice that another one has
 // replaced it. Its methods are safe for concurrent use.
 type Holds struct {
 	mu        sync.Mutex
-	bySession map[string]*hold
+	bySession map[message.WorkspaceKey]*hold
 }
 
 type hold struct {
@@ -16,11 +20,11 @@ type hold struct {
 }
 
 // NewHolds returns an empty Holds.
-func NewHolds() *Holds { return &Holds{bySession: make(map[string]*hold)} }
+func NewHolds() *Holds { return &Holds{bySession: make(map[message.WorkspaceKey]*hold)} }
 
 // Enter counts a user before it opens the folder. leave, which may be called more than once, removes it again. Enter may wait some
 // milliseconds while the folder is being replaced.
-func (h *Holds) Enter(session string) (leave func()) {
+func (h *Holds) Enter(session message.WorkspaceKey) (leave func()) {
 	for {
 		h.mu.Lock()
 		held := h.bySession[session]
@@ -40,7 +44,7 @@ func (h *Holds) Enter(session string) (leave func()) {
 	}
 }
 
-func (h *Holds) leave(session string) {
+func (h *Holds) leave(session message.WorkspaceKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.bySession[session]
@@ -51,7 +55,7 @@ func (h *Holds) leave(session string) {
 
 // alone lets the only user of a workspace replace its folder: nobody else can enter until done is called. ok is false if there are other
 // users.
-func (h *Holds) alone(session string) (done func(), ok bool) {
+func (h *Holds) alone(session message.WorkspaceKey) (done func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.bySession[session]

@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // TestRename gives what a session has made to the key that it has now, and loses nothing of either where that one has a workspace already.
 func TestRename(t *testing.T) {
 	root := t.TempDir()
-	write := func(session, name string) {
+	write := func(session message.WorkspaceKey, name string) {
 		t.Helper()
 		if err := os.MkdirAll(Path(root, session), 0o700); err != nil {
 			t.Fatal(err)
@@ -36,7 +38,7 @@ func TestRename(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, gone := range []string{"tg:7:main", "wh:v2:main", "none:1:main", "none/dm:1:main"} {
+	for _, gone := range []message.WorkspaceKey{"tg:7:main", "wh:v2:main", "none:1:main", "none/dm:1:main"} {
 		if _, err := os.Lstat(Path(root, gone)); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", gone, err)
 		}

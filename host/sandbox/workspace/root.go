@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
@@ -46,10 +47,10 @@ func New(c Config) *Root {
 }
 
 // Path returns a session's workspace.
-func (r *Root) Path(session string) string { return Path(r.path, session) }
+func (r *Root) Path(session message.WorkspaceKey) string { return Path(r.path, session) }
 
 // Prepare creates the session's folder if it is missing and returns its owner. The caller has entered it in the holds.
-func (r *Root) Prepare(session string) (string, Owner, error) {
+func (r *Root) Prepare(session message.WorkspaceKey) (string, Owner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.recover(session); err != nil {
@@ -59,7 +60,7 @@ func (r *Root) Prepare(session string) (string, Owner, error) {
 }
 
 // fresh reports whether the session has no workspace yet.
-func (r *Root) fresh(session string) bool {
+func (r *Root) fresh(session message.WorkspaceKey) bool {
 	_, err := os.Lstat(r.Path(session))
 	return errors.Is(err, fs.ErrNotExist)
 }
@@ -71,7 +72,7 @@ func (r *Root) Slot(key string) (string, Owner, error) {
 
 // Claim turns a slot's folder into that of a session, which the caller has entered in the holds. The error is ErrStays if that is
 // impossible and nothing has changed.
-func (r *Root) Claim(slot, session string) error {
+func (r *Root) Claim(slot string, session message.WorkspaceKey) error {
 	switch fresh, err := r.claimFresh(slot, session); {
 	case err != nil:
 		return fmt.Errorf("claim warm workspace: %w", err)
@@ -107,7 +108,7 @@ func (r *Root) undisturbed() error {
 }
 
 // claimFresh does this if the session has no folder yet. A bind mount follows the folder, not its name.
-func (r *Root) claimFresh(slot, session string) (bool, error) {
+func (r *Root) claimFresh(slot string, session message.WorkspaceKey) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.recover(session); err != nil {
@@ -120,7 +121,7 @@ func (r *Root) claimFresh(slot, session string) (bool, error) {
 }
 
 // recover completes an interrupted move of the session's folder.
-func (r *Root) recover(session string) error {
+func (r *Root) recover(session message.WorkspaceKey) error {
 	return recoverMoves(r.folders, r.path, filepath.Base(r.Path(session)))
 }
 

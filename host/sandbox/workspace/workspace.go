@@ -15,20 +15,24 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Path returns a session's workspace below a root.
-func Path(root, session string) string { return filepath.Join(root, Name(session)) }
+func Path(root string, session message.WorkspaceKey) string {
+	return filepath.Join(root, Name(session))
+}
 
 // Name converts a session id to a name for files and containers. Different ids have different names, even if a stranger chooses them to
 // collide: it takes a minute to find collisions of 32 bits, so the name contains much of a digest.
-func Name(id string) string {
+func Name(id message.WorkspaceKey) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
 			return r
 		}
 		return '-'
-	}, id)
+	}, string(id))
 	sum := sha256.Sum256([]byte(id))
 	return strings.Trim(safe[:min(len(safe), 24)], "-") + "-" + hex.EncodeToString(sum[:16])
 }
@@ -77,7 +81,7 @@ func ready(folder string) (string, Owner, error) {
 // Rename gives the workspace of a session to another one. If that has a workspace already, it becomes the folder "earlier-NAME" in it. It
 // is not an error if there is none: it was renamed before.
 func Rename(root, was, now string) error {
-	from, to := Path(root, was), Path(root, now)
+	from, to := Path(root, message.WorkspaceKey(was)), Path(root, message.WorkspaceKey(now))
 	if _, err := os.Lstat(to); err == nil {
 		to = filepath.Join(to, "earlier-"+filepath.Base(from))
 	}

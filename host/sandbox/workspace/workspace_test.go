@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Names are safe for files and containers, and different sessions never share one.
 func TestName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		a, b := message.WorkspaceKey(rapid.String().Draw(t, "a")), message.WorkspaceKey(rapid.String().Draw(t, "b"))
 		name := Name(a)
 		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || len(name) > 60 {
 			t.Fatalf("unsafe name %q", name)
@@ -27,7 +29,7 @@ func TestName(t *testing.T) {
 func TestNamesCannotBeMadeToMeet(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 400_000 {
-		name := Name(fmt.Sprintf("matrix:!%040d:%d", 0, i))
+		name := Name(message.WorkspaceKey(fmt.Sprintf("matrix:!%040d:%d", 0, i)))
 		if j, taken := seen[name]; taken {
 			t.Fatalf("sessions %d and %d share %s", i, j, name)
 		}

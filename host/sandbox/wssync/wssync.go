@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -69,10 +70,10 @@ func (s *Set) memory(path string) string {
 }
 
 // Forget removes the known state of a session whose volume is gone.
-func (s *Set) Forget(session, path string) error {
+func (s *Set) Forget(session message.WorkspaceKey, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, session)
+	delete(s.all, string(session))
 	if err := os.Remove(s.memory(path)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // SessionTurns implements turnlog.Archive.
-func (s *Store) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error) {
+func (s *Store) SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error) {
 	return list(ctx, s.read, scanTurn, sessionTurns, key)
 }
 
@@ -55,10 +55,10 @@ func (s *Store) PutSession(ctx context.Context, session turnlog.Session, turns [
 }
 
 // vacant refuses a session that exists or has been replaced by a later one.
-func vacant(w *writer, key string) error {
-	k := message.ParseSession(key)
+func vacant(w *writer, key message.SessionKey) error {
+	k := key.Parse()
 	var there, now int
-	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{key}, &there); err != nil {
+	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{string(key)}, &there); err != nil {
 		return err
 	}
 	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Scope}, &now); err != nil {
@@ -74,8 +74,8 @@ func vacant(w *writer, key string) error {
 }
 
 // presentEpoch makes the session's epoch the present one of its scope.
-func presentEpoch(w *writer, key string) error {
-	k := message.ParseSession(key)
+func presentEpoch(w *writer, key message.SessionKey) error {
+	k := key.Parse()
 	if k.Epoch == 1 {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (r *Reader) Sessions(ctx context.Context, limit int) ([]turnlog.Session, er
 }
 
 // Session implements the method of turnlog.Turns for reading.
-func (r *Reader) Session(ctx context.Context, key string) (turnlog.Session, error) {
+func (r *Reader) Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error) {
 	if r.version == 0 {
 		return turnlog.Session{}, store.ErrNotFound
 	}
@@ -112,7 +112,7 @@ func (r *Reader) Session(ctx context.Context, key string) (turnlog.Session, erro
 }
 
 // SessionTurns implements the method of turnlog.Archive for reading.
-func (r *Reader) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error) {
+func (r *Reader) SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error) {
 	if r.version == 0 {
 		return nil, nil
 	}
@@ -128,7 +128,7 @@ func (r *Reader) Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
 }
 
 // LatestSummary implements the method of turnlog.Summaries for reading.
-func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Summary, error) {
+func (r *Reader) LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error) {
 	if r.version < versionWith("0010_memory.sql") {
 		return turnlog.Summary{}, store.ErrNotFound
 	}

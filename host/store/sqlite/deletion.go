@@ -137,7 +137,7 @@ var ofTurns = []string{
 
 func (w *writer) deleteSession(d deletedSession) error {
 	var running int
-	err := w.row(family+"SELECT count(*) FROM turns WHERE id IN (SELECT id FROM family) AND state = 'running'", []any{d.Key}, &running)
+	err := w.row(family+"SELECT count(*) FROM turns WHERE id IN (SELECT id FROM family) AND state = 'running'", []any{string(d.Key)}, &running)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (w *writer) deleteSession(d deletedSession) error {
 		return store.ErrNotFound
 	}
 	row := consent.AuditRow{
-		At: d.At, Kind: consent.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: message.ParseSession(d.Key).Agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
+		At: d.At, Kind: consent.AuditDeleted, Subject: string(d.Key), Actor: d.By, Session: d.Key, Agent: d.Key.Parse().Agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
 	}
 	return errors.Join(w.unsay(d.said), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }
@@ -171,9 +171,9 @@ func (w *writer) dropSessionRows(d deletedSession) error {
 
 // keys returns the keys of the session and of the sessions delegated by it.
 func (d deletedSession) keys() []string {
-	keys := map[string]bool{d.Key: true}
+	keys := map[string]bool{string(d.Key): true}
 	for _, t := range d.turns {
-		keys[t.Session] = true
+		keys[string(t.Session)] = true
 	}
 	return slices.Sorted(maps.Keys(keys))
 }
@@ -250,13 +250,13 @@ func (w *writer) leaveBehind(d deletedSession) error {
 	for _, name := range d.digests {
 		left = append(left, turnlog.Leftover{Kind: turnlog.LeftMedia, Name: name})
 	}
-	workspace := message.ParseSession(d.Key).WorkspaceKey()
-	others, err := list(context.Background(), w.conn, scanText[string], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", workspace)
+	workspace := d.Key.Parse().Workspace()
+	others, err := list(context.Background(), w.conn, scanText[message.SessionKey], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", workspace)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(others, func(key string) bool { return message.ParseSession(key).WorkspaceKey() == workspace }) {
-		left = append(left, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: workspace})
+	if !slices.ContainsFunc(others, func(key message.SessionKey) bool { return key.Parse().Workspace() == workspace }) {
+		left = append(left, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: string(workspace)})
 	}
 	for _, l := range left {
 		if err := w.exec("INSERT INTO leftovers (kind, name) VALUES (?, ?) ON CONFLICT DO NOTHING", l.Kind, l.Name); err != nil {
@@ -278,7 +278,7 @@ func pruneReplies(w *writer) error {
 // SessionsIn implements turnlog.Archive.
 func (s *Store) SessionsIn(ctx context.Context, scope string) ([]turnlog.Session, error) {
 	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", scope)
-	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Scope != scope }), err
+	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return v.Key.Parse().Scope != scope }), err
 }
 
 // ListLeftovers implements turnlog.Leftovers.

@@ -90,7 +90,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for session, want := range map[string][]string{
+	for session, want := range map[message.SessionKey][]string{
 		"tg/dm:7:main": {"t01"}, "tg/dm:7:main#2": {"t02"}, "tg/dm:7:main#2/t03": {"t03"}, "tg/dm:7:main#2/t03/t04": {"t04"},
 		"tg:-5:main": {"t05"}, "wh/dm:v2:main": {"t06", "t08"}, "wh:v2:main": {"t07"}, "mail/chat:a/b:c:main": {"t09"}, "@zoe:main": {"t10"},
 		"web:main:main": {"t11"}, "tg:7:x:main": {"t12"}, "tg:7:main": nil, "tg:7:main#2": nil, "mail:a/b:c:main": nil,
@@ -110,7 +110,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	}
 	counted := map[string]int{}
 	for _, v := range sessions {
-		counted[v.Key] = v.Turns
+		counted[string(v.Key)] = v.Turns
 	}
 	want := map[string]int{
 		"tg/dm:7:main": 1, "tg/dm:7:main#2": 1, "tg:-5:main": 1, "wh/dm:v2:main": 2, "wh:v2:main": 1, "mail/chat:a/b:c:main": 1, "@zoe:main": 1,
@@ -122,7 +122,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if p, err := s.Scope(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
 		t.Errorf("the scope is %+v, %v", p, err)
 	}
-	for session, kept := range map[string]bool{"tg/dm:7:main": true, "tg:-5:main": true, "wh:v2:main": false, "wh/dm:v2:main": false} {
+	for session, kept := range map[message.SessionKey]bool{"tg/dm:7:main": true, "tg:-5:main": true, "wh:v2:main": false, "wh/dm:v2:main": false} {
 		if _, err := s.LatestSummary(t.Context(), session); (err == nil) != kept {
 			t.Errorf("summary of %s: %v", session, err)
 		}

@@ -251,7 +251,7 @@ func storeTurn(ctx context.Context, s *Store, n int64) error {
 	reply := message.Reply{Key: id, Channel: "irc", Conversation: where, Text: "You said: hello there"}
 	err = s.CommitTurn(ctx, turnlog.Commit{
 		Turn: turnlog.Turn{
-			ID: id, Session: "irc:" + where.ID + ":helper", Agent: "helper", Channel: "irc", Conversation: where, Sender: "irc:ann",
+			ID: id, Session: message.SessionKey("irc:" + where.ID + ":helper"), Agent: "helper", Channel: "irc", Conversation: where, Sender: "irc:ann",
 			Inbox: []int64{row.ID}, State: turnlog.TurnDone, Started: time.Now(), Ended: time.Now(),
 		},
 		Steps: []turnlog.Step{

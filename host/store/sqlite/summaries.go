@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 func (w *writer) putSummary(s turnlog.Summary, labels []byte) error {
@@ -16,11 +17,11 @@ func (w *writer) putSummary(s turnlog.Summary, labels []byte) error {
 }
 
 // LatestSummary implements turnlog.Summaries.
-func (s *Store) LatestSummary(ctx context.Context, session string) (turnlog.Summary, error) {
+func (s *Store) LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error) {
 	return latestSummary(ctx, s.read, session)
 }
 
-func latestSummary(ctx context.Context, db *sql.DB, session string) (turnlog.Summary, error) {
+func latestSummary(ctx context.Context, db *sql.DB, session message.SessionKey) (turnlog.Summary, error) {
 	return one(ctx, db, func(scan func(...any) error) (turnlog.Summary, error) {
 		var v turnlog.Summary
 		var labels []byte
@@ -36,14 +37,14 @@ func latestSummary(ctx context.Context, db *sql.DB, session string) (turnlog.Sum
 }
 
 // TranscriptAfter implements turnlog.Summaries.
-func (s *Store) TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]turnlog.Step, error) {
+func (s *Store) TranscriptAfter(ctx context.Context, session message.SessionKey, turn string, turns int) ([]turnlog.Step, error) {
 	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
 		(SELECT id FROM turns WHERE session = ? AND id > ? AND EXISTS (SELECT 1 FROM steps WHERE turn = turns.id) ORDER BY id DESC LIMIT ?)
 		ORDER BY turn, seq`, session, turn, turns)
 }
 
 // KeptResult implements turnlog.Results.
-func (s *Store) KeptResult(ctx context.Context, session, id string) (turnlog.KeptResult, error) {
+func (s *Store) KeptResult(ctx context.Context, session message.SessionKey, id string) (turnlog.KeptResult, error) {
 	return one(ctx, s.read, func(scan func(...any) error) (turnlog.KeptResult, error) {
 		var v turnlog.KeptResult
 		var labels []byte

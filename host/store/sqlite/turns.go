@@ -136,7 +136,7 @@ func (s *Store) RunningTurns(ctx context.Context) ([]turnlog.Turn, error) {
 }
 
 // RunningIn implements turnlog.Turns.
-func (s *Store) RunningIn(ctx context.Context, session string, turns int) ([]string, error) {
+func (s *Store) RunningIn(ctx context.Context, session message.SessionKey, turns int) ([]string, error) {
 	return list(ctx, s.read, func(scan func(...any) error) (id string, err error) {
 		err = scan(&id)
 		return id, err
@@ -176,7 +176,7 @@ func (s *Store) Sessions(ctx context.Context, limit int) ([]turnlog.Session, err
 }
 
 // Session implements turnlog.Turns.
-func (s *Store) Session(ctx context.Context, key string) (turnlog.Session, error) {
+func (s *Store) Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error) {
 	return one(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
 }
 

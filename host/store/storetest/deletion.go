@@ -15,13 +15,13 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-func deletion(key string) turnlog.Deletion {
+func deletion(key message.SessionKey) turnlog.Deletion {
 	return turnlog.Deletion{Key: key, By: "irc:owner", At: noon.Add(time.Minute)}
 }
 
 // lived commits a session with an ended turn that has everything a session can have, and one turn that it delegated. All their names
 // begin with name.
-func lived(t *testing.T, s store.Store, name, key, digest string) (said mailbox.InboxRow) {
+func lived(t *testing.T, s store.Store, name string, key message.SessionKey, digest string) (said mailbox.InboxRow) {
 	t.Helper()
 	said = accept(t, s, name)
 	tn := turn(name, said.ID)
@@ -33,7 +33,7 @@ func lived(t *testing.T, s store.Store, name, key, digest string) (said mailbox.
 		Results: []turnlog.KeptResult{{Session: key, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
 	}))
 	child := turn(name + "-child")
-	child.State, child.Session, child.Parent, child.ParentCall = turnlog.TurnDone, key+"/"+name, name, "call"
+	child.State, child.Session, child.Parent, child.ParentCall = turnlog.TurnDone, key.Child(name), name, "call"
 	check(t, s.CommitTurn(t.Context(), turnlog.Commit{
 		Turn: child, Steps: []turnlog.Step{{Turn: child.ID, Kind: turnlog.StepUser, Data: []byte(`{}`), At: noon}},
 		Results: []turnlog.KeptResult{{Session: child.Session, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
@@ -80,7 +80,7 @@ func deletions(t *testing.T, open Opener) {
 	wantErr(t, err, store.ErrNotFound)
 	_, err = s.LatestSummary(ctx, "irc:ann:helper")
 	wantErr(t, err, store.ErrNotFound)
-	for _, key := range []string{"irc:ann:helper", "irc:ann:helper/mine"} {
+	for _, key := range []message.SessionKey{"irc:ann:helper", "irc:ann:helper/mine"} {
 		_, err = s.KeptResult(ctx, key, "mine")
 		wantErr(t, err, store.ErrNotFound)
 	}
@@ -160,10 +160,10 @@ func deletionsWait(t *testing.T, open Opener) {
 
 func orderedDeletion(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
-	for _, key := range []string{"irc:ann:helper", "irc:ann:coder#2", "irc:ann:x:helper", "irc:anna:helper"} {
-		lived(t, s, "in "+key, key, "")
+	for _, key := range []message.SessionKey{"irc:ann:helper", "irc:ann:coder#2", "irc:ann:x:helper", "irc:anna:helper"} {
+		lived(t, s, "in "+string(key), key, "")
 	}
-	keys := func(scope string) (out []string) {
+	keys := func(scope string) (out []message.SessionKey) {
 		for _, v := range must[[]turnlog.Session](t)(s.SessionsIn(ctx, scope)) {
 			out = append(out, v.Key)
 		}
@@ -175,7 +175,7 @@ func orderedDeletion(t *testing.T, open Opener) {
 	}
 	check(t, s.Settle(ctx, order))
 	wantErr(t, s.Settle(ctx, order), store.ErrConflict)
-	if left := slices.Concat(keys("irc:ann"), keys("irc:ann:x"), keys("irc:anna")); !slices.Equal(left, []string{"irc:ann:x:helper", "irc:anna:helper"}) {
+	if left := slices.Concat(keys("irc:ann"), keys("irc:ann:x"), keys("irc:anna")); !slices.Equal(left, []message.SessionKey{"irc:ann:x:helper", "irc:anna:helper"}) {
 		t.Errorf("sessions left: %q", left)
 	}
 	equal(t, "replies", len(must[[]mailbox.OutboxRow](t)(s.Replies(ctx, "command"))), 1)

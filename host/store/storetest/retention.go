@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
@@ -24,7 +25,7 @@ func prunes(t *testing.T, open Opener) {
 	for age, at := range ages {
 		id := store.NewID(at)
 		tn := turn(id)
-		tn.State, tn.Session, tn.Started, tn.Ended = turnlog.TurnDone, "irc:"+age+":helper", at, at
+		tn.State, tn.Session, tn.Started, tn.Ended = turnlog.TurnDone, message.SessionKey("irc:"+age+":helper"), at, at
 		c := turnlog.Commit{
 			Turn: tn, Extract: true,
 			Results:   []turnlog.KeptResult{{ID: "r", Session: tn.Session, Text: "whole", At: at}},
@@ -67,7 +68,7 @@ func prunes(t *testing.T, open Opener) {
 	}
 	must[turnlog.KeptResult](t)(s.KeptResult(t.Context(), "irc:new:helper", "r"))
 	for age := range ages {
-		equal(t, "the summary in force", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), "irc:"+age+":helper")).Text, "summary 1")
+		equal(t, "the summary in force", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), message.SessionKey("irc:"+age+":helper"))).Text, "summary 1")
 	}
 	left := must[[]journal.Decision](t)(s.ListDecisions(t.Context(), journal.DecisionFilter{}))
 	if len(left) != 2 || left[0].Text != "new" || left[1].Text != "both" {

@@ -235,7 +235,7 @@ func turnAdvances(t *testing.T, open Opener) {
 	running := must[[]turnlog.Turn](t)(s.RunningTurns(t.Context()))
 	equal(t, "running turns", running, []turnlog.Turn{tn})
 	equal(t, "running in the session", must[[]string](t)(s.RunningIn(t.Context(), tn.Session, 1)), []string{tn.ID})
-	if ids := must[[]string](t)(s.RunningIn(t.Context(), tn.Session+"x", 1)); len(ids) != 0 {
+	if ids := must[[]string](t)(s.RunningIn(t.Context(), message.SessionKey(tn.Session+"x"), 1)); len(ids) != 0 {
 		t.Fatalf("in another session run %v", ids)
 	}
 	if rows := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 1 {

@@ -13,7 +13,7 @@ import (
 func usageRow(day int, sender message.SenderKey, agent string, tokens, cost int64) usage.Row {
 	at := noon.AddDate(0, 0, day)
 	return usage.Row{
-		At: at, Day: at.Format(time.DateOnly), Session: "irc:#flynn:" + agent, Sender: sender, Agent: agent, Tier: "default", Provider: "p", Model: "m",
+		At: at, Day: at.Format(time.DateOnly), Session: message.SessionKey("irc:#flynn:" + agent), Sender: sender, Agent: agent, Tier: "default", Provider: "p", Model: "m",
 		Attempt: 1, Input: tokens, Output: 2, CacheRead: 3, CacheWrite: 4, Cost: cost,
 	}
 }

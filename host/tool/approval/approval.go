@@ -64,7 +64,7 @@ type Binding struct {
 type Ask struct {
 	Binding
 	Turn      string
-	Session   string
+	Session   message.SessionKey
 	Requester message.SenderKey // the sender who caused the call
 	Reach     string            // how far an approval may reach: ReachOnce, ...
 	Reasons   []string

@@ -83,7 +83,7 @@ func (a *asking) call(turn string, args json.RawMessage, asked func(r consent.Ap
 	defer cancel()
 	s := tool.Subject{
 		Message: message.Message{Channel: "irc", Sender: message.Sender{ID: strings.TrimSuffix(turn, "'")}}, Role: "owner", Door: "channel", Agent: "main",
-		Session: "irc:#" + strings.TrimSuffix(turn, "'") + ":main", Turn: turn, Offered: tool.NewSet("p.touch"),
+		Session: message.SessionKey("irc:#" + strings.TrimSuffix(turn, "'") + ":main"), Turn: turn, Offered: tool.NewSet("p.touch"),
 	}
 	v, err := a.e.Admit(ctx, s, model.ToolCall{ID: "c", Name: "p.touch", Args: args}, a.approvals, func(_ tool.Decision, r consent.Approval) { asked(r, cancel) })
 	if err != nil && ctx.Err() == nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/shell"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -270,7 +269,7 @@ func (s *Service) EndSessions(ctx context.Context, scope, by string) error {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Scope != scope || !g.Open(s.config.Now()) {
+		if g.Scope != consent.GrantSession || g.Session.Parse().Scope != scope || !g.Open(s.config.Now()) {
 			continue
 		}
 		if err := s.Revoke(ctx, g.ID, by); err != nil {

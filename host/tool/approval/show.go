@@ -204,7 +204,7 @@ func Covers(g consent.Grant) string {
 		what += " (" + visible(strings.Join(g.Programs, ", ")) + ")"
 	}
 	if g.Scope == consent.GrantSession {
-		what += ", in the session " + visible(g.Session)
+		what += ", in the session " + visible(string(g.Session))
 	}
 	if g.Dir != "" {
 		what += ", in " + visible(g.Dir)

@@ -42,7 +42,7 @@ func fileEdit() tool.Tool {
 		},
 		run: func(ctx context.Context, call tool.Call, args editArgs) (tool.Result, error) {
 			// Edits of one workspace may run in parallel, of one turn or of a turn and its delegate; each must see the result of the others.
-			lock := &locks[maphash.String(seed, cmp.Or(call.Workspace, call.Session))%uint64(len(locks))]
+			lock := &locks[maphash.String(seed, cmp.Or(string(call.Workspace), string(call.Session)))%uint64(len(locks))]
 			lock.Lock()
 			defer lock.Unlock()
 			return runEdit(ctx, call.Machine, args)

@@ -26,7 +26,7 @@ const (
 type Approval struct {
 	ID        string
 	Turn      string
-	Session   string
+	Session   message.SessionKey
 	Agent     string
 	Requester message.SenderKey
 	Tool      string

@@ -23,27 +23,27 @@ const (
 
 // Grant is a lease: the calls that it covers need no approval until it ends. It covers calls with the same facts as below.
 type Grant struct {
-	ID        string            `json:"id"` // of the request that it answers
-	Scope     GrantScope        `json:"scope"`
-	Tool      string            `json:"tool"`
-	Args      json.RawMessage   `json:"args"`              // canonical; of the call that was shown
-	Pattern   string            `json:"pattern,omitempty"` // of command lines, in place of the one in Args
-	Programs  []string          `json:"programs,omitempty"`
-	Agent     string            `json:"agent"`
-	Session   string            `json:"session"` // of the request; only GrantSession is bound to it
-	Dir       string            `json:"dir"`
-	Where     string            `json:"where"`
-	Sandbox   string            `json:"sandbox"` // digest of the sandbox's contents, or "host"
-	Policy    string            `json:"policy"`
-	Requester message.SenderKey `json:"requester"`
-	Reasons   []string          `json:"reasons,omitempty"` // why a person was asked; a call with another reason is not covered
-	Granter   string            `json:"granter"`
-	Created   time.Time         `json:"created"`
-	Expires   time.Time         `json:"expires"`
-	Uses      int64             `json:"uses"` // besides the requested call
-	LastUsed  time.Time         `json:"last_used,omitzero"`
-	Ended     time.Time         `json:"ended,omitzero"` // by a person, before it expired
-	EndedBy   string            `json:"ended_by,omitempty"`
+	ID        string             `json:"id"` // of the request that it answers
+	Scope     GrantScope         `json:"scope"`
+	Tool      string             `json:"tool"`
+	Args      json.RawMessage    `json:"args"`              // canonical; of the call that was shown
+	Pattern   string             `json:"pattern,omitempty"` // of command lines, in place of the one in Args
+	Programs  []string           `json:"programs,omitempty"`
+	Agent     string             `json:"agent"`
+	Session   message.SessionKey `json:"session"` // of the request; only GrantSession is bound to it
+	Dir       string             `json:"dir"`
+	Where     string             `json:"where"`
+	Sandbox   string             `json:"sandbox"` // digest of the sandbox's contents, or "host"
+	Policy    string             `json:"policy"`
+	Requester message.SenderKey  `json:"requester"`
+	Reasons   []string           `json:"reasons,omitempty"` // why a person was asked; a call with another reason is not covered
+	Granter   string             `json:"granter"`
+	Created   time.Time          `json:"created"`
+	Expires   time.Time          `json:"expires"`
+	Uses      int64              `json:"uses"` // besides the requested call
+	LastUsed  time.Time          `json:"last_used,omitzero"`
+	Ended     time.Time          `json:"ended,omitzero"` // by a person, before it expired
+	EndedBy   string             `json:"ended_by,omitempty"`
 }
 
 // Open reports whether the grant is valid.
@@ -90,16 +90,16 @@ type Elevations interface {
 
 // AuditRow records that a permission was given, used or ended.
 type AuditRow struct {
-	ID      int64     `json:"id"`
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"`    // see the constants
-	Subject string    `json:"subject"` // id of the grant or request, the conversation, or the session
-	Actor   string    `json:"actor"`   // "instance:platform-id"; empty for the host itself
-	Session string    `json:"session,omitempty"`
-	Agent   string    `json:"agent,omitempty"`
-	Tool    string    `json:"tool,omitempty"`
-	Turn    string    `json:"turn,omitempty"`
-	Detail  string    `json:"detail,omitempty"` // for people
+	ID      int64              `json:"id"`
+	At      time.Time          `json:"at"`
+	Kind    string             `json:"kind"`    // see the constants
+	Subject string             `json:"subject"` // id of the grant or request, the conversation, or the session
+	Actor   string             `json:"actor"`   // "instance:platform-id"; empty for the host itself
+	Session message.SessionKey `json:"session,omitempty"`
+	Agent   string             `json:"agent,omitempty"`
+	Tool    string             `json:"tool,omitempty"`
+	Turn    string             `json:"turn,omitempty"`
+	Detail  string             `json:"detail,omitempty"` // for people
 }
 
 // Kinds of audit rows.

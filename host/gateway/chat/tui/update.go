@@ -144,7 +144,7 @@ func (m *model) approvals(list []gateway.Approval) tea.Cmd {
 	here := string(message.NewConversationKey(gateway.ChannelTerminal, m.conversation))
 	var mine []gateway.Approval
 	for _, a := range list {
-		if message.ParseSession(a.Session).Scope == here {
+		if a.Session.Parse().Scope == here {
 			mine = append(mine, a)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
@@ -71,10 +72,10 @@ func TestANameIsNoOwner(t *testing.T) {
 // of the same id and in another, and somebody else in a group of that id. Each private conversation is a session of its own.
 func TestNoGroupSeesWhatWasSaidInPrivate(t *testing.T) {
 	s := newSite(t, people)
-	session := func(e channel.Event) string {
+	session := func(e channel.Event) message.SessionKey {
 		t.Helper()
 		row := s.row("chat", s.said(e), mailbox.InboxDone)
-		var of string
+		var of message.SessionKey
 		s.eventually("the turn of "+e.Text, func() error {
 			for _, turn := range s.turns(place{"chat", e.Conversation.ID}) {
 				if len(turn.Inbox) == 1 && turn.Inbox[0] == row.ID {
@@ -86,9 +87,9 @@ func TestNoGroupSeesWhatWasSaidInPrivate(t *testing.T) {
 		})
 		return of
 	}
-	owners := map[string]string{} // whose a session is
+	owners := map[message.SessionKey]string{} // whose a session is
 	for i, id := range rude.IDs() {
-		say := func(kind channel.ConversationKind, sender, conversation string) string {
+		say := func(kind channel.ConversationKind, sender, conversation string) message.SessionKey {
 			return session(channel.Event{
 				Conversation: channel.Conversation{ID: conversation, Kind: kind}, Sender: channel.Sender{ID: sender}, Addressed: true,
 				Text: fmt.Sprintf("said %d of %d", kind, i),
@@ -104,7 +105,7 @@ func TestNoGroupSeesWhatWasSaidInPrivate(t *testing.T) {
 			if private != other {
 				t.Errorf("one person has the sessions %q and %q in private", private, other)
 			}
-			for key, whose := range map[string]string{private: "private " + id.Name, group: "group " + id.Name} {
+			for key, whose := range map[message.SessionKey]string{private: "private " + id.Name, group: "group " + id.Name} {
 				if before, taken := owners[key]; taken {
 					t.Errorf("%s shares %q with %s", whose, key, before)
 				}

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -31,7 +32,7 @@ import (
 
 // Sandboxes provides the sandboxes of servers; a machine with interactive processes is a Spawner.
 type Sandboxes interface {
-	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
+	Sandbox(ctx context.Context, session message.WorkspaceKey, name string) (machine.Machine, error)
 }
 
 // Spawner is a machine with interactive processes.
@@ -189,7 +190,7 @@ func (s *server) carry(ctx context.Context, conn net.Conn) error {
 func (s *server) start(ctx context.Context) (*executor.Live, error) {
 	making, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	m, err := s.of.sandboxes.Sandbox(making, "tools:"+s.provider+":server", s.sandbox)
+	m, err := s.of.sandboxes.Sandbox(making, message.WorkspaceKey("tools:"+s.provider+":server"), s.sandbox)
 	if err != nil {
 		return nil, err
 	}
