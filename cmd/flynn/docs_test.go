@@ -176,13 +176,17 @@ func TestPagesConfigurations(t *testing.T) {
 			if err := os.WriteFile(path, []byte(whole(b.text)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			getenv := func(key string) string {
-				return map[string]string{"HOME": dir}[key] + strings.Repeat("x", 32)[:32*min(1, strings.Count(key, "_"))]
-			}
-			if _, err := config.Load(path, getenv); err != nil {
+			if _, err := config.Load(path, pageEnvironment(dir)); err != nil {
 				t.Errorf("%s:%d: %v", p.path, b.line, err)
 			}
 		}
+	}
+}
+
+// pageEnvironment has a value for every variable that holds a secret.
+func pageEnvironment(home string) func(key string) string {
+	return func(key string) string {
+		return map[string]string{"HOME": home}[key] + strings.Repeat("x", 32)[:32*min(1, strings.Count(key, "_"))]
 	}
 }
 

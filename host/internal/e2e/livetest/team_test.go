@@ -59,7 +59,7 @@ func TestTeamExample(t *testing.T) {
 		return err
 	})
 	bob.send("PRIVMSG #workshop :workshop: /approve " + asked[0].ID) // which only an owner may
-	bob.await("nly owners", patience)
+	bob.await("Only an owner", patience)
 	s.mustFlynn("approvals", "approve", asked[0].ID)
 	bob.await("in-42", patience)
 
