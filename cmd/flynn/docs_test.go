@@ -20,7 +20,8 @@ import (
 // The pages are README.md and everything below docs/. Their fenced blocks are tests, by the word behind the fence:
 //
 //	console   commands after "$ ", each followed by what it prints; "..." stands for anything, alone on a line for any lines.
-//	          They run one after the other in a folder of the page. "$ flynn serve" starts a host that runs to the end of the page.
+//	          They run one after the other in a folder of the page. "$ flynn serve" starts a host that runs to the end of the page,
+//	          "$ echo TEXT | COMMAND" gives the command an input.
 //	toml      a configuration, or a part of one, that must load. A file name behind the word writes it for the commands of the page.
 //	sh        commands for the reader's machine: each flynn among them must be a command, with flags that it has.
 const pagesRoot = "../.."
@@ -314,12 +315,23 @@ func TestPagesRun(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"serve": serveOne, "prints": prints},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"serve": serveWritten, "prints": prints},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
 	})
+}
+
+var listens = regexp.MustCompile(`(?m)^listen\s*=\s*"127\.0\.0\.1:\d+"`)
+
+// serveWritten is the script command "serve CONFIG" for a configuration that flynn init may have written: it listens at a free address.
+func serveWritten(ts *testscript.TestScript, neg bool, args []string) {
+	file := ts.MkAbs(args[0])
+	text, err := os.ReadFile(file)
+	ts.Check(err)
+	ts.Check(os.WriteFile(file, listens.ReplaceAll(text, []byte(`listen = "127.0.0.1:1"`)), 0o600))
+	serveOne(ts, neg, args)
 }
 
 // scriptOf is a page as a test script, or "" if no command of it runs.
@@ -330,6 +342,9 @@ func scriptOf(p page) string {
 		if b.kind != "console" {
 			if b.file != "" {
 				text := b.text
+				if b.file == "flynn.toml" {
+					text = whole(text)
+				}
 				if b.file == "flynn.toml" && !strings.Contains(text, "[gateway]") {
 					text += "\n[gateway]\nlisten = \"127.0.0.1:1\"\n"
 				}
@@ -345,6 +360,11 @@ func scriptOf(p page) string {
 				continue
 			}
 			n++
+			if input, piped, ok := strings.Cut(command, " | "); ok && strings.HasPrefix(input, "echo ") {
+				command = piped
+				fmt.Fprintf(&files, "-- input-%d --\n%s\n", n, strings.Trim(strings.TrimPrefix(input, "echo "), "'"))
+				fmt.Fprintf(&script, "stdin input-%d\n", n)
+			}
 			fmt.Fprintf(&script, "prints output-%d %s\n", n, scripted(command))
 			fmt.Fprintf(&files, "-- output-%d --\n%s", n, strings.TrimRight(output, "\n")+"\n")
 		}
