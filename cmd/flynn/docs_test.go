@@ -127,6 +127,42 @@ func TestPagesLinks(t *testing.T) {
 	}
 }
 
+// TestREADMEIsShort keeps the page that strangers read first to 450 words, marks of tables included.
+func TestREADMEIsShort(t *testing.T) {
+	if n := len(strings.Fields(docPages(t)[0].text)); n > 450 {
+		t.Errorf("README.md has %d words", n)
+	}
+}
+
+// TestPagesAreReachable follows the links from the index: each page below docs/ is found by them.
+func TestPagesAreReachable(t *testing.T) {
+	texts := map[string]string{}
+	for _, p := range docPages(t) {
+		texts[p.path] = p.text
+	}
+	reached := map[string]bool{}
+	next := []string{"docs/README.md"}
+	for len(next) > 0 {
+		from := next[0]
+		next = next[1:]
+		if reached[from] {
+			continue
+		}
+		reached[from] = true
+		for _, found := range link.FindAllStringSubmatch(texts[from], -1) {
+			target, _, _ := strings.Cut(found[1], "#")
+			if to := filepath.Join(filepath.Dir(from), target); texts[to] != "" {
+				next = append(next, to)
+			}
+		}
+	}
+	for path := range texts {
+		if strings.HasPrefix(path, "docs/") && !reached[path] {
+			t.Errorf("no link leads from docs/README.md to %s", path)
+		}
+	}
+}
+
 // headings are the anchors of a page, as forges make them of its headings.
 func headings(text string) (all []string) {
 	for line := range strings.Lines(text) {
