@@ -11,11 +11,11 @@ func CommandLine(path, command string) string {
 	if at, e := filepath.Abs(path); err == nil && e == nil && at == here {
 		return "flynn " + command
 	}
-	return "flynn --config " + shellWord(path) + " " + command
+	return "flynn --config " + ShellWord(path) + " " + command
 }
 
-// shellWord quotes a word for a shell if that is needed.
-func shellWord(word string) string {
+// ShellWord quotes a word for a shell if that is needed.
+func ShellWord(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("/._-+=@%,:", r) && !isWord(r) }) {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
