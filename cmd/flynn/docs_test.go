@@ -237,7 +237,7 @@ func whole(text string) string {
 	return text
 }
 
-var fileNamed = regexp.MustCompile(`(?m)^\w*(?:_file|path)\s*=\s*"([^"~/][^"]*)"`)
+var fileNamed = regexp.MustCompile(`(?m)^\w*(?:_file|path|dockerfile)\s*=\s*"([^"~/][^"]*)"`)
 
 func filesNamed(text string) (all []string) {
 	for _, found := range fileNamed.FindAllStringSubmatch(text, -1) {

@@ -17,8 +17,8 @@ func TestExamplesGiveNoRightsToClaims(t *testing.T) {
 	checked := 0
 	for where, text := range exampleConfigurations(t) {
 		found, ok := unprovenRights(t, text)
-		if !ok && rightsGiven.MatchString(text) {
-			t.Errorf("%s gives rights and cannot be loaded, so nobody can say to whom: %v", where, found)
+		if !ok && (rightsGiven.MatchString(text) || strings.HasSuffix(where, ".toml")) {
+			t.Errorf("%s cannot be loaded, so nobody can say to whom it gives rights: %v", where, found)
 			continue
 		}
 		if !ok {
@@ -80,7 +80,10 @@ func readText(t *testing.T, file string) string {
 // unprovenRights returns the rules of a configuration that give rights to somebody whom nothing proves. ok is false if it cannot be loaded.
 func unprovenRights(t *testing.T, text string) (found []string, ok bool) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "examples", "one") // paths lead up from it
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range filesNamed(text) {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
