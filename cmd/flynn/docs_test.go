@@ -366,7 +366,11 @@ func serveWritten(ts *testscript.TestScript, neg bool, args []string) {
 	file := ts.MkAbs(args[0])
 	text, err := os.ReadFile(file)
 	ts.Check(err)
-	ts.Check(os.WriteFile(file, listens.ReplaceAll(text, []byte(`listen = "127.0.0.1:1"`)), 0o600))
+	text = listens.ReplaceAll(text, []byte(`listen = "127.0.0.1:1"`))
+	if !listens.Match(text) { // flynn init leaves the default out
+		text = append(text, "\n[gateway]\nlisten = \"127.0.0.1:1\"\n"...)
+	}
+	ts.Check(os.WriteFile(file, text, 0o600))
 	serveOne(ts, neg, args)
 }
 
