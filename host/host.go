@@ -156,6 +156,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 // URL returns the address of the web page, including the token.
 func (h *Host) URL() string { return h.gateway.URL() }
 
+// Intro returns what there is to know and to try on the web page.
+func (h *Host) Intro() gateway.Intro { return h.gateway.Intro(gateway.ChannelWeb) }
+
 // TokenFile returns the file with the token of the web page.
 func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
 

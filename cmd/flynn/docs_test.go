@@ -20,7 +20,8 @@ import (
 // The pages are README.md and everything below docs/. Their fenced blocks are tests, by the word behind the fence:
 //
 //	console   commands after "$ ", each followed by what it prints; "..." stands for anything, alone on a line for any lines.
-//	          They run one after the other in a folder of the page. "$ flynn serve" starts a host that runs to the end of the page.
+//	          They run one after the other in a folder of the page. "$ flynn serve" starts a host that runs to the end of the page,
+//	          "$ echo TEXT | COMMAND" gives the command an input.
 //	toml      a configuration, or a part of one, that must load. A file name behind the word writes it for the commands of the page.
 //	sh        commands for the reader's machine: each flynn among them must be a command, with flags that it has.
 const pagesRoot = "../.."
@@ -126,6 +127,42 @@ func TestPagesLinks(t *testing.T) {
 	}
 }
 
+// TestREADMEIsShort keeps the page that strangers read first to 450 words, marks of tables included.
+func TestREADMEIsShort(t *testing.T) {
+	if n := len(strings.Fields(docPages(t)[0].text)); n > 450 {
+		t.Errorf("README.md has %d words", n)
+	}
+}
+
+// TestPagesAreReachable follows the links from the index: each page below docs/ is found by them.
+func TestPagesAreReachable(t *testing.T) {
+	texts := map[string]string{}
+	for _, p := range docPages(t) {
+		texts[p.path] = p.text
+	}
+	reached := map[string]bool{}
+	next := []string{"docs/README.md"}
+	for len(next) > 0 {
+		from := next[0]
+		next = next[1:]
+		if reached[from] {
+			continue
+		}
+		reached[from] = true
+		for _, found := range link.FindAllStringSubmatch(texts[from], -1) {
+			target, _, _ := strings.Cut(found[1], "#")
+			if to := filepath.Join(filepath.Dir(from), target); texts[to] != "" {
+				next = append(next, to)
+			}
+		}
+	}
+	for path := range texts {
+		if strings.HasPrefix(path, "docs/") && !reached[path] {
+			t.Errorf("no link leads from docs/README.md to %s", path)
+		}
+	}
+}
+
 // headings are the anchors of a page, as forges make them of its headings.
 func headings(text string) (all []string) {
 	for line := range strings.Lines(text) {
@@ -176,13 +213,17 @@ func TestPagesConfigurations(t *testing.T) {
 			if err := os.WriteFile(path, []byte(whole(b.text)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			getenv := func(key string) string {
-				return map[string]string{"HOME": dir}[key] + strings.Repeat("x", 32)[:32*min(1, strings.Count(key, "_"))]
-			}
-			if _, err := config.Load(path, getenv); err != nil {
+			if _, err := config.Load(path, pageEnvironment(dir)); err != nil {
 				t.Errorf("%s:%d: %v", p.path, b.line, err)
 			}
 		}
+	}
+}
+
+// pageEnvironment has a value for every variable that holds a secret.
+func pageEnvironment(home string) func(key string) string {
+	return func(key string) string {
+		return map[string]string{"HOME": home}[key] + strings.Repeat("x", 32)[:32*min(1, strings.Count(key, "_"))]
 	}
 }
 
@@ -196,7 +237,7 @@ func whole(text string) string {
 	return text
 }
 
-var fileNamed = regexp.MustCompile(`(?m)^\w*(?:_file|path)\s*=\s*"([^"~/][^"]*)"`)
+var fileNamed = regexp.MustCompile(`(?m)^\w*(?:_file|path|dockerfile)\s*=\s*"([^"~/][^"]*)"`)
 
 func filesNamed(text string) (all []string) {
 	for _, found := range fileNamed.FindAllStringSubmatch(text, -1) {
@@ -310,12 +351,27 @@ func TestPagesRun(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"serve": serveOne, "prints": prints},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"serve": serveWritten, "prints": prints},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
 	})
+}
+
+var listens = regexp.MustCompile(`(?m)^listen\s*=\s*"127\.0\.0\.1:\d+"`)
+
+// serveWritten is the script command "serve CONFIG" for a configuration that flynn init may have written: it listens at a free address.
+func serveWritten(ts *testscript.TestScript, neg bool, args []string) {
+	file := ts.MkAbs(args[0])
+	text, err := os.ReadFile(file)
+	ts.Check(err)
+	text = listens.ReplaceAll(text, []byte(`listen = "127.0.0.1:1"`))
+	if !listens.Match(text) { // flynn init leaves the default out
+		text = append(text, "\n[gateway]\nlisten = \"127.0.0.1:1\"\n"...)
+	}
+	ts.Check(os.WriteFile(file, text, 0o600))
+	serveOne(ts, neg, args)
 }
 
 // scriptOf is a page as a test script, or "" if no command of it runs.
@@ -326,6 +382,9 @@ func scriptOf(p page) string {
 		if b.kind != "console" {
 			if b.file != "" {
 				text := b.text
+				if b.file == "flynn.toml" {
+					text = whole(text)
+				}
 				if b.file == "flynn.toml" && !strings.Contains(text, "[gateway]") {
 					text += "\n[gateway]\nlisten = \"127.0.0.1:1\"\n"
 				}
@@ -341,6 +400,11 @@ func scriptOf(p page) string {
 				continue
 			}
 			n++
+			if input, piped, ok := strings.Cut(command, " | "); ok && strings.HasPrefix(input, "echo ") {
+				command = piped
+				fmt.Fprintf(&files, "-- input-%d --\n%s\n", n, strings.Trim(strings.TrimPrefix(input, "echo "), "'"))
+				fmt.Fprintf(&script, "stdin input-%d\n", n)
+			}
 			fmt.Fprintf(&script, "prints output-%d %s\n", n, scripted(command))
 			fmt.Fprintf(&files, "-- output-%d --\n%s", n, strings.TrimRight(output, "\n")+"\n")
 		}

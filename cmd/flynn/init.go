@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/setup"
+	"github.com/flynnhost/flynn/host/config"
 )
 
 func initCommand() *cli.Command {
@@ -195,10 +196,7 @@ func finishInit(ctx context.Context, cmd *cli.Command, asker setup.Asker, r setu
 	if o.asJSON && !cmd.Bool("start") {
 		return o.json(r)
 	}
-	command := "flynn serve"
-	if here, err := filepath.Abs("flynn.toml"); err != nil || here != r.Path {
-		command = "flynn --config " + shellWord(r.Path) + " serve"
-	}
+	command := config.CommandLine(r.Path, "serve")
 	if running {
 		o.done("A flynn runs on it already, and takes up the changes by itself.")
 		return nil
@@ -215,16 +213,4 @@ func finishInit(ctx context.Context, cmd *cli.Command, asker setup.Asker, r setu
 		return nil
 	}
 	return serveAt(ctx, cmd, r.Path)
-}
-
-// shellWord quotes a word for a shell if that is needed.
-func shellWord(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("/._-+=@%,:", r) && !isWord(r) }) {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
-}
-
-func isWord(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 127
 }

@@ -46,15 +46,15 @@ func TestCommandsOfANewPolicysREADME(t *testing.T) {
 	}
 }
 
-// words splits a command line as a shell does, as far as READMEs need it: blanks, double quotes, comments.
+// words splits a command line as a shell does, as far as pages need it: blanks, quotes around whole words, comments.
 func words(line string) (all []string) {
 	line, _, _ = strings.Cut(line, " #")
-	for i, part := range strings.Split(line, `"`) {
-		if i%2 == 1 {
-			all = append(all, part)
-			continue
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		word, rest, _ := strings.Cut(line, " ")
+		if quote := line[:1]; quote == `"` || quote == "'" {
+			word, rest, _ = strings.Cut(line[1:], quote)
 		}
-		all = append(all, strings.Fields(part)...)
+		all, line = append(all, word), rest
 	}
 	return all
 }

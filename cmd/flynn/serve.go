@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -57,6 +58,9 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
+	if isTerminal(cmd.Root().Writer) {
+		fmt.Fprintf(cmd.Root().Writer, "Or talk to it from a second terminal: %s\n%s\n\n", config.CommandLine(configPath(ctx, cmd), "chat"), h.Intro().Text())
+	}
 	return h.Run(ctx)
 }
 

@@ -74,6 +74,8 @@ type Approvals interface {
 // Reporter reports the state of the host.
 type Reporter interface {
 	Status(ctx context.Context) Status
+	// Intro returns what an empty conversation of a frontend shows its owner.
+	Intro(channel string, owner message.SenderKey) Intro
 	// Ready returns nil when messages are accepted and answered.
 	Ready(ctx context.Context) error
 }

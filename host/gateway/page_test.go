@@ -24,6 +24,7 @@ func TestPage(t *testing.T) {
 		run  func(*testing.T, context.Context)
 	}{
 		{"streams an answer", pageStreams},
+		{"offers three things to try", pageIntroduces},
 		{"keeps the token out of the address", pageHidesToken},
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
@@ -73,6 +74,18 @@ func pageStreams(t *testing.T, b context.Context) {
 	p.want(`document.querySelectorAll(".message.user").length`, "1")
 	p.want(`document.querySelector(".message.user").dataset.state`, "sent")
 	p.want(`document.querySelector("#polite").textContent`, "Half of the answer.")
+}
+
+func pageIntroduces(t *testing.T, b context.Context) {
+	p := visit(t, b, open(t, gatewaytest.Demo))
+	p.visible("#intro-try button")
+	p.want(`document.querySelector("#intro-notice").textContent`, "This is a test.")
+	p.want(`[...document.querySelectorAll("#intro-try b")].map((b) => b.textContent).join("|")`, "hello|!ask make|/status")
+	p.shot("empty")
+	p.click("#intro-try li:first-child button")
+	p.until(idle + ` && document.querySelectorAll(".message.agent").length === 1`)
+	p.want(`document.querySelector(".bubble").textContent`, "hello")
+	p.want(`document.querySelector("#empty").checkVisibility()`, "false")
 }
 
 func pageHalts(t *testing.T, b context.Context) {

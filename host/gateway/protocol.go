@@ -34,7 +34,8 @@ import (
 //
 // From the server:
 //
-//	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"..."}
+//	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"...","intro":Intro}
+//	    Intro is for a conversation in which nothing was said yet, and only where it can be written to.
 //	{"type":"history","entries":[Entry...],"resumed":false,"live":[message.Event...]}
 //	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows. Live are the events of the
 //	    turns that run, up to now: what has streamed and is not stored yet. They come behind the entries, like events.
@@ -114,6 +115,7 @@ type ServerFrame struct {
 	Conversation string          `json:"conversation,omitempty"`
 	Write        bool            `json:"write,omitempty"`
 	Version      string          `json:"version,omitempty"`
+	Intro        *Intro          `json:"intro,omitempty"`
 	ID           string          `json:"id,omitempty"`
 	Entries      []Entry         `json:"entries,omitzero"`
 	Resumed      bool            `json:"resumed,omitempty"`

@@ -216,6 +216,10 @@ func (ss *session) watch(ctx context.Context) error {
 	h := ss.hello
 	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localFrontend(h.Channel)}
 	welcome.Version = ss.backend.Status.Status(ctx).Version
+	if welcome.Write {
+		intro := ss.Intro(h.Channel)
+		welcome.Intro = &intro
+	}
 	if err := ss.push(ctx, welcome); err != nil {
 		return err
 	}

@@ -132,6 +132,7 @@ type talk struct {
 	lines <-chan line
 	print *printer
 
+	intro    *gateway.Intro
 	ready    bool // the first history has come
 	question *question
 	running  bool               // a turn is under way
@@ -254,6 +255,8 @@ func (t *talk) update(ctx context.Context, u link.Update) error {
 	}
 	f := u.Frame
 	switch f.Type {
+	case gateway.TypeWelcome:
+		t.intro = f.Intro
 	case gateway.TypeHistory:
 		t.history(f.Entries)
 	case gateway.TypeEvent:
@@ -281,6 +284,9 @@ func (t *talk) history(entries []gateway.Entry) {
 		t.ready = true
 		for _, e := range entries {
 			t.print.seen(e.Key)
+		}
+		if t.cfg.Interactive && !t.cfg.JSON && t.intro != nil && len(entries) == 0 {
+			t.print.note(t.intro.Text())
 		}
 		t.prompt()
 		return

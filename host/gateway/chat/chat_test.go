@@ -320,6 +320,9 @@ func TestInteractive(t *testing.T) {
 		}
 	}
 	errs.await(t, "> ")
+	if got := errs.String(); !strings.HasPrefix(got, "This is a test.\nThree things to try:\n  hello       is answered\n") {
+		t.Errorf("the first screen is %q", got)
+	}
 	enter("!hang")
 	out.await(t, "Thinking about it ")
 	enter("/stop")

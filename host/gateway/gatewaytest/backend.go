@@ -371,6 +371,13 @@ func (b *Backend) Status(context.Context) gateway.Status {
 	return s
 }
 
+// Intro implements gateway.Reporter.
+func (b *Backend) Intro(string, message.SenderKey) gateway.Intro {
+	return gateway.Intro{Notice: "This is a test.", Try: []gateway.Suggestion{
+		{Text: "hello", Does: "is answered"}, {Text: "!ask make", Does: "asks first"}, {Text: "/status", Does: "shows the state"},
+	}}
+}
+
 // Halt implements gateway.Halter. Nothing really stops.
 func (b *Backend) Halt(_ context.Context, on bool, reason, by string) error {
 	b.mu.Lock()

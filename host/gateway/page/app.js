@@ -1,7 +1,7 @@
 // The chat page. The token comes in the address's fragment or is typed, moves to sessionStorage and leaves the address bar. Otherwise the
 // fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
 
-import { byId, revealed } from "./dom.js";
+import { byId, el, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
 import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
@@ -113,6 +113,7 @@ function frame(f) {
       byId("composer").hidden = !f.write;
       byId("read-only").hidden = Boolean(f.write);
       byId("read-only").textContent = "This conversation is on channel " + f.channel + ". Here it is read-only.";
+      introduce(f.intro ?? {});
       approvals.release();
       panel.refresh();
       pairings.refresh();
@@ -139,6 +140,17 @@ function frame(f) {
       notice(f.message);
       break;
   }
+}
+
+// introduce fills what an empty conversation shows: a notice, and messages to try, each of which a click sends.
+function introduce(intro) {
+  const tries = intro.try ?? [];
+  byId("intro-notice").hidden = !intro.notice;
+  byId("intro-notice").textContent = intro.notice ?? "";
+  byId("intro-lead").hidden = !tries.length;
+  byId("intro-try").replaceChildren(...tries.map((s) => el("li", {},
+    el("button", { type: "button", class: "quiet wide", onclick: () => { submit(crypto.randomUUID(), s.text); draft.focus(); } },
+      el("b", {}, s.text), el("span", { class: "small" }, s.does)))));
 }
 
 function state(name, detail) {

@@ -16,6 +16,7 @@ type model struct {
 
 	width, height int
 	conversation  string
+	intro         *gateway.Intro // of an empty conversation
 	link          linkState
 	talk          *transcript
 	print         scrollback

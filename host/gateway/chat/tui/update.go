@@ -93,6 +93,8 @@ func (m *model) update(u link.Update) tea.Cmd {
 	}
 	f := u.Frame
 	switch f.Type {
+	case gateway.TypeWelcome:
+		m.intro = f.Intro
 	case gateway.TypeHistory:
 		m.history(f)
 	case gateway.TypeEvent:
@@ -118,9 +120,21 @@ func (m *model) history(f gateway.ServerFrame) {
 			}
 		}
 		m.talk.emit([]string{m.talk.firstLine(m.talk.dim("── " + m.talk.short(m.conversation, 40) + " ──"))})
+		m.introduce(len(f.Entries) == 0)
 	}
 	m.link = connected
 	m.talk.history(f.Entries, f.Live)
+}
+
+// introduce shows what to try in an empty conversation; Up brings it into the input.
+func (m *model) introduce(empty bool) {
+	if m.intro == nil || !empty || m.intro.Text() == "" {
+		return
+	}
+	m.talk.emit(m.talk.text("", "", m.intro.Text()))
+	for i := len(m.intro.Try) - 1; i >= 0; i-- {
+		m.input.remember(m.intro.Try[i].Text)
+	}
 }
 
 // refused shows an error of the gateway. A message that it refuses comes back into the input.

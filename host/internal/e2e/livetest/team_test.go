@@ -1,6 +1,8 @@
 package livetest
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -38,43 +41,37 @@ func TestTeamExample(t *testing.T) {
 	s := newSite(t, config+"[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n")
 	s.copyPolicy("owner-only-shell", "shell")
 	s.start()
-	ann, bob, eve := newPerson(t, addr, "ann"), newPerson(t, addr, "bob"), newPerson(t, addr, "eve")
-	for _, room := range []string{"#lounge", "#workshop", "#approvals"} {
-		for _, p := range []*person{ann, bob} {
-			if room == "#approvals" && p == bob {
-				continue
-			}
-			p.send("JOIN " + room)
-			p.await(" 366 ", patience)
-		}
-	}
-	ann.meetIn("#lounge", "flynn")
-	ann.meetIn("#approvals", "flynn")
-	ann.meetIn("#workshop", "workshop")
-
-	bob.send("PRIVMSG #lounge :flynn: hello")
-	bob.await("You said: hello", patience)
+	bob, eve := newPerson(t, addr, "bob"), newPerson(t, addr, "eve")
+	bob.send("JOIN #workshop")
+	bob.await(" 366 ", patience)
+	bob.meetIn("#workshop", "workshop")
 
 	bob.send("PRIVMSG #workshop :workshop: !sh echo in-$((40+2))")
-	asked := ann.await("PRIVMSG #approvals", patience)
-	for !strings.Contains(asked, "/approve ") {
-		asked = ann.await("PRIVMSG #approvals", patience)
-	}
-	id := regexp.MustCompile(`/approve ([A-Z0-9]+)`).FindStringSubmatch(asked)[1]
-	ann.send("PRIVMSG #approvals :flynn: /approve " + id)
+	var asked []gateway.Approval
+	s.eventually("the owner is asked", func() error {
+		out, err := s.call("/api/v1/approvals", nil)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &asked)
+		}
+		if err == nil && len(asked) == 0 {
+			err = errors.New("no request waits")
+		}
+		return err
+	})
+	bob.send("PRIVMSG #workshop :workshop: /approve " + asked[0].ID) // which only an owner may
+	bob.await("Only an owner", patience)
+	s.mustFlynn("approvals", "approve", asked[0].ID)
 	bob.await("in-42", patience)
-
-	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"coder","task":"!sh id"}`)
-	bob.await("not offered", patience)
-	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"researcher","task":"look it up"}`)
-	bob.await("You said: look it up", patience)
 
 	eve.send("PRIVMSG flynn :hello")
 	code := regexp.MustCompile(`\b[A-Z0-9]{4}-?[A-Z0-9]{4}\b`).FindString(eve.await("PRIVMSG eve ", patience))
-	ann.send("PRIVMSG #lounge :flynn: /pair " + code)
-	ann.await("Let in as guest", patience)
+	s.mustFlynn("access", "approve", code)
 	eve.send("PRIVMSG flynn :hello again")
 	eve.await("You said: hello again", patience)
+	eve.send(`PRIVMSG flynn :!tool agent.delegate {"agent":"coder","task":"!sh id"}`)
+	eve.await("not offered", patience)
+	eve.send(`PRIVMSG flynn :!tool agent.delegate {"agent":"researcher","task":"look it up"}`)
+	eve.await("You said: look it up", patience)
 }
 
 // meetIn waits until somebody is in a channel.
