@@ -48,8 +48,8 @@ func analyze(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// exposure is the most that systemd-analyze security may count against a unit, in tenths: 0 is closed, 100 is open. What remains is what the
-// comments in the units say Flynn cannot bear, and for a user's unit what only root may set.
+// exposure is the most that systemd-analyze security may count against a unit, in tenths: 0 is closed, 100 is open. The comments in
+// the units say which limits are left out.
 var exposure = map[bool]int{true: 38, false: 73}
 
 func TestSystemdTakesTheUnits(t *testing.T) {
