@@ -96,7 +96,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: configured.Sources(c, h.log), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
+		Sources: configured.Live(c, h.log), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
 		Gate: gate.Gate{Log: h.store, Cache: cache},
 	})
 	if err != nil {

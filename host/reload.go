@@ -36,7 +36,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	if err != nil {
 		return nil, nil, err
 	}
-	enforce, forget, err := h.policies.Stage(ctx, configured.Sources(next, h.log))
+	enforce, forget, err := h.policies.Stage(ctx, configured.Live(next, h.log))
 	if err != nil {
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}

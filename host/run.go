@@ -82,6 +82,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.setTools(new(config.Config), cfg)
 	in.Go("late tools", stop, func() error { return h.tools.Run(ctx) })
 	in.Go("critical channels", stop, func() error { return instances.AwaitCritical(ctx, h.plugins, instances.CriticalPatience) })
+	for _, w := range backend.WeakerThanLinux() {
+		h.log.Warn("this system is weaker than Linux", "what", w)
+	}
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 

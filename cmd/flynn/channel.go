@@ -103,11 +103,7 @@ func listChannels(ctx context.Context, cmd *cli.Command, c *config.Config) error
 		}
 		rows = append(rows, row)
 	}
-	o := newOutput(ctx, cmd)
-	if len(rows) == 0 {
-		o.done("There is no channel yet. Add one with: flynn channel add telegram")
-	}
-	return printList(o, rows, []string{"NAME", "PLUGIN", "ACCESS", "SENDERS", "STATE", "DETAIL"}, func(r channelRow) []string {
+	return printListOr(newOutput(ctx, cmd), rows, "no channel yet: add one with flynn channel add telegram", []string{"NAME", "PLUGIN", "ACCESS", "SENDERS", "STATE", "DETAIL"}, func(r channelRow) []string {
 		return []string{r.Name, r.Plugin, r.Access, r.Senders, r.State, r.Detail}
 	})
 }

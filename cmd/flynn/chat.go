@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/urfave/cli/v3"
@@ -102,5 +104,8 @@ func gatewayToken(ctx context.Context, cmd *cli.Command) (url, token string, err
 		return "", "", err
 	}
 	token, err = gateway.ReadToken(tokenFile)
+	if errors.Is(err, fs.ErrNotExist) && cmd.String("token-file") == "" {
+		err = fmt.Errorf("no flynn has made the token %s yet: start it with: flynn serve", tokenFile)
+	}
 	return url, token, err
 }

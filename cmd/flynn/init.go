@@ -208,6 +208,11 @@ func finishInit(ctx context.Context, cmd *cli.Command, asker setup.Asker, r setu
 			return err
 		}
 	}
+	if !start && r.Changed && asker.Asks() {
+		if served, err := offerService(ctx, cmd, asker, r.Path); served || err != nil {
+			return err
+		}
+	}
 	if !start {
 		o.done("Start it with: %s", command)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ func showLogs(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	}
 	if cmd.Int("limit") < 1 || cmd.Int("limit") > 2000 {
 		return usagef("--limit: must be 1 to 2000")
+	}
+	if level := cmd.String("level"); level != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, level) {
+		return usagef("--level %q: must be debug, info, warn or error", level)
 	}
 	q.Set("limit", strconv.Itoa(cmd.Int("limit")))
 	o := newOutput(ctx, cmd)
@@ -110,8 +114,8 @@ func (o *output) record(r hostlog.Record) error {
 	if o.asJSON {
 		return o.value(r)
 	}
-	o.line("%s", recordLine(r, "2006-01-02 15:04:05.000"))
-	return nil
+	_, err := fmt.Fprintln(o.out, recordLine(r, "2006-01-02 15:04:05.000"))
+	return err
 }
 
 // recordLine returns a record as one line of text.

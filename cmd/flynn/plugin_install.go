@@ -201,6 +201,9 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 			return err
 		}
 	}
+	if err := store.Provide(ctx, buildLog(cmd), name); err != nil { // one that comes with flynn and was not used yet
+		return err
+	}
 	if err := store.SetDisabled(name, disabled); err != nil {
 		return err
 	}

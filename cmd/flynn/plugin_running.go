@@ -182,7 +182,10 @@ func (a pluginAccount) show(out *output) error {
 	if a.Disabled {
 		state = ", disabled"
 	}
-	out.line("%s %s%s", a.Name, a.Active, state)
+	if a.Active == "" {
+		state = ", not used yet"
+	}
+	out.line("%s %s%s", a.Name, a.ActiveRelease().Version, state)
 	if a.Manifest.Description != "" {
 		out.line("  %s", cell(a.Manifest.Description))
 	}
@@ -191,6 +194,10 @@ func (a pluginAccount) show(out *output) error {
 		what := "version"
 		if i == 0 {
 			what = "active "
+		}
+		if a.Active == "" {
+			out.line("  %s", cell(r.Source))
+			continue
 		}
 		out.line("  %s %s, %s, plugin.toml %.12s, from %s", what, r.Version, signedBy(r.Signer), r.Files[plugin.ManifestName], cell(r.Source))
 	}

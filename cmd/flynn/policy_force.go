@@ -13,12 +13,13 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func listPoliciesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "list", Usage: "list the policies in force",
+		Name: "list", Usage: "list the policies in force, and those that come with flynn",
 		Description: "Asks the running flynn. If none runs, it shows the configured policies in their last known state.",
 		Action:      withConfig(listPolicies),
 	}
@@ -53,12 +54,33 @@ func listPolicies(ctx context.Context, cmd *cli.Command, c *config.Config) error
 	if err != nil {
 		return err
 	}
-	header := []string{"NAME", "KINDS", "STATE", "VERSION", "MODULE", "SINCE", "DECISIONS", "FAILURES", "ERROR"}
-	return printListOr(newOutput(ctx, cmd), status.Policies, "no policies: write one with flynn policy dev new DIR, and add it as [[policies]] to "+c.Path, header, func(p gateway.PolicyStatus) []string {
+	unused, err := configured.Unused(c)
+	if err != nil {
+		return err
+	}
+	list := []listedPolicy{}
+	for _, p := range status.Policies {
+		list = append(list, listedPolicy{PolicyStatus: p})
+	}
+	for _, a := range unused {
+		list = append(list, listedPolicy{gateway.PolicyStatus{Name: a.Name, Version: a.Version, Kinds: a.Kinds, Detail: a.Source}, true})
+	}
+	header := []string{"NAME", "KINDS", "STATE", "VERSION", "MODULE", "SINCE", "DECISIONS", "FAILURES", "DETAIL"}
+	return printListOr(newOutput(ctx, cmd), list, "no policies: write one with flynn policy dev new DIR, and add it as [[policies]] to "+c.Path, header, func(p listedPolicy) []string {
+		if p.Available {
+			return []string{p.Name, strings.Join(p.Kinds, ","), "not used", p.Version, "", "", "", "", p.Detail}
+		}
 		return []string{
-			p.Name, strings.Join(p.Kinds, ","), policyState(p), p.Version, short(p.File), localTime(p.Since), number(p.Decisions), number(p.Failures), p.Detail,
+			p.Name, strings.Join(p.Kinds, ","), policyState(p.PolicyStatus), p.Version, short(p.File), localTime(p.Since), number(p.Decisions), number(p.Failures), p.Detail,
 		}
 	})
+}
+
+// listedPolicy is one policy in the JSON of flynn policy list.
+type listedPolicy struct {
+	gateway.PolicyStatus
+	// Available policies come with flynn and are not used; Detail is where they come from.
+	Available bool `json:"available,omitempty"`
 }
 
 // short abbreviates a digest; --to accepts it.

@@ -28,6 +28,7 @@ func commands() []*cli.Command {
 		serveCommand(),
 		statusCommand(),
 		logsCommand(),
+		serviceCommand(),
 		openCommand(),
 		webCommand(),
 		configCommand(),
@@ -173,7 +174,7 @@ func unknownCommandNamed(cmd *cli.Command, name string) error {
 }
 
 // ending are commands that stop, delete or refuse something. They are never suggested: a suggestion may be run without a second look.
-var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback"}
+var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback", "uninstall"}
 
 // suggestible returns the names that may be suggested for a misspelled one.
 func suggestible(cmd *cli.Command) (names []string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/service"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -50,9 +51,15 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	}
 	ctx, reloads, done := hangups(ctx)
 	defer done()
+	log := slog.New(handler)
 	h, err := host.New(ctx, host.Config{
-		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
+		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: log, LastGood: cmd.Bool("last-good"),
 		Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
+		Ready: func() {
+			if err := service.Ready(getenvOf(ctx)); err != nil {
+				log.Error("systemd will stop flynn, which it believes to be starting", "error", err)
+			}
+		},
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/flynnhost/flynn/host/install/firstparty"
 )
 
 // Record is everything that the lock holds about one plugin.
@@ -39,13 +41,18 @@ func (l lockFile) record(c Choice) Record {
 	return r
 }
 
-// Record returns the record of one plugin.
+// Record returns the record of one plugin. That of a plugin which comes with Flynn and is not in the lock yet has no active version.
 func (s *Store) Record(name string) (Record, error) {
 	l, err := s.lock.Read()
 	if err != nil {
 		return Record{}, err
 	}
 	c, ok := l.choice(name)
+	if !ok && l.awaits(s.shelf(), name) {
+		m, err := s.shelvedManifest(name)
+		release := Locked{Name: name, Version: m.Version, Source: s.shelf().Origin(firstparty.Plugins, name)}
+		return Record{Choice: Choice{Name: name}, Releases: []Locked{release}}, err
+	}
 	if !ok {
 		return Record{}, s.notInstalled(l, name)
 	}

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -23,6 +24,21 @@ func TestShipped(t *testing.T) {
 	}
 	if !slices.Equal(found, Shipped()) {
 		t.Errorf("plugins/ holds %q, Shipped says %q", found, Shipped())
+	}
+}
+
+// TestShippedRunEverywhere keeps Flynn's own plugins on the same platforms.
+func TestShippedRunEverywhere(t *testing.T) {
+	need.Source(t)
+	want := []string{"darwin-amd64", "darwin-arm64", "linux-amd64", "linux-arm64"}
+	for _, name := range Shipped() {
+		m, err := readManifest("../../plugins/"+name, AllKinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(m.Exec)); !slices.Equal(got, want) {
+			t.Errorf("%s runs on %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -248,6 +248,9 @@ func (s Status) warnings(c *config.Config) []string {
 				p.Name, p.Passed))
 		}
 	}
+	for _, w := range WeakerThanLinux() {
+		out = append(out, "Weaker than on Linux: "+w+".")
+	}
 	return append(out, stranded(s.Outbox.Waiting(), c.Channels)...)
 }
 

@@ -7,6 +7,14 @@ import (
 	"os/exec"
 )
 
+// Weak returns what the jail does not hold on this system.
+func Weak() []string {
+	return []string{
+		"a plugin has all rights of Flynn's user: this system has neither Landlock nor namespaces",
+		"the memory of a plugin's children is not bounded: this system has no control groups",
+	}
+}
+
 // Enter is for Linux alone.
 func Enter() error {
 	return errors.New("start a plugin in a jail: not supported on this system")

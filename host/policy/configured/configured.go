@@ -18,8 +18,19 @@ import (
 
 // Sources returns the policies of a configuration, as the engine takes them. The log says what is built.
 func Sources(c *config.Config, log *slog.Logger) []policy.Source {
-	var out []policy.Source
+	return byName(c, log).sources(c)
+}
+
+// Live is Sources for a running host: a policy that comes with Flynn is put into the lock at its first use, and again when Flynn comes with
+// another build of it.
+func Live(c *config.Config, log *slog.Logger) []policy.Source {
 	n := byName(c, log)
+	n.locks = true
+	return n.sources(c)
+}
+
+func (n named) sources(c *config.Config) []policy.Source {
+	var out []policy.Source
 	for i := range c.Policies {
 		p := n.complete(c, i)
 		out = append(out, policy.Source{

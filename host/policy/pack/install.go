@@ -27,6 +27,32 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 	if err != nil {
 		return l, false, err
 	}
+	return s.put(p, Locked{Key: key, From: from}, func(module string) error { return prove(ctx, p, module) },
+		func(old, next Locked) error { return succeeds(old, next, downgrade) })
+}
+
+// Provide puts a policy that comes with Flynn into the store and into the lock, in place of an earlier build. dir is its folder, stamp that of
+// the build, and from where it comes from. A policy that a person has installed under its name is not replaced.
+func (s *Store) Provide(dir, stamp, from string) error {
+	p, err := Open(dir)
+	if err == nil {
+		_, _, err = s.put(p, Locked{From: from, FirstParty: stamp}, func(string) error { return nil }, func(old, _ Locked) error {
+			if old.FirstParty == "" {
+				return errors.New("somebody has just installed another policy of that name")
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("put the policy in %s into %s: %w", dir, lockName, err)
+	}
+	return nil
+}
+
+// put puts a package into the store and into the lock. l is what the package does not say itself, check looks at its module, and replace
+// at the policy whose place it takes.
+func (s *Store) put(p *Package, l Locked, check func(module string) error, replace func(old, next Locked) error) (_ Locked, known bool, err error) {
+	m := p.Manifest
 	v, err := s.versions.Stage()
 	if err != nil {
 		return l, false, err
@@ -37,18 +63,15 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 			return l, false, err
 		}
 	}
-	if err := prove(ctx, p, filepath.Join(v.Dir(), filepath.FromSlash(m.Build.Output))); err != nil {
+	if err := check(filepath.Join(v.Dir(), filepath.FromSlash(m.Build.Output))); err != nil {
 		return l, false, err
 	}
-	l = Locked{
-		Name: m.Name, Version: m.Version, Kinds: m.Kinds, Digest: m.Digest, Source: m.Source, Key: key, From: from,
-		Module: m.Build.Output, Files: v.Files(),
-	}
+	l.Name, l.Version, l.Kinds, l.Digest, l.Source, l.Module, l.Files = m.Name, m.Version, m.Kinds, m.Digest, m.Source, m.Build.Output, v.Files()
 	var replaced Locked
 	err = s.lock.Change(func(lock lockFile) (lockFile, error) {
 		old, ok := lock.find(m.Name)
 		if ok {
-			if err := succeeds(old, l, downgrade); err != nil {
+			if err := replace(old, l); err != nil {
 				return lock, err
 			}
 			replaced = old
@@ -64,6 +87,9 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 
 // succeeds reports whether one policy may take the place of another.
 func succeeds(old, next Locked, downgrade bool) error {
+	if old.FirstParty != "" {
+		return nil // a person's own takes the place of the one that comes with Flynn
+	}
 	switch order := semver.Compare("v"+next.Version, "v"+old.Version); {
 	case order == 0 && next.folder() != old.folder():
 		return errors.New("this version is installed with other contents: raise the version, or run flynn policy remove")

@@ -30,7 +30,9 @@ type Locked struct {
 	Source  string   `toml:"source_digest,omitempty" json:"source_digest,omitempty"`
 	Key     Key      `toml:"key,omitempty" json:"key,omitempty"` // whose signature was checked
 	From    string   `toml:"from" json:"from"`                   // where it was installed from
-	Module  string   `toml:"module" json:"module"`               // its file
+	// FirstParty is the stamp of the build for a policy that comes with Flynn, see firstparty.Shelf; empty for one that a person installed.
+	FirstParty string `toml:"first_party,omitempty" json:"first_party,omitempty"`
+	Module     string `toml:"module" json:"module"` // its file
 	// Files maps each file, slash-separated, to its SHA-256 in lower-case hex.
 	Files map[string]string `toml:"files" json:"files"`
 }
@@ -71,6 +73,7 @@ func (l Locked) problems() []error {
 	check(exactVersion(l.Version), "version %q is not an exact version", l.Version)
 	check(digest.Valid(l.Digest), "digest %q is not a SHA-256", l.Digest)
 	check(l.Source == "" || digest.Valid(l.Source), "source_digest %q is not a SHA-256", l.Source)
+	check(l.FirstParty == "" || digest.Valid(l.FirstParty), "first_party %q is not a SHA-256", l.FirstParty)
 	check(path.Ext(l.Module) == ".wasm" && l.Files[l.Module] == l.Digest, "its module %q does not have its digest", l.Module)
 	if l.Key != "" {
 		_, err := signing.ParseKey(string(l.Key))
@@ -91,7 +94,7 @@ func (l Locked) folder() string {
 func (l lockFile) Encode() ([]byte, error) {
 	l.Format = lockFormat
 	slices.SortFunc(l.Policies, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
-	return install.Encode("Written by flynn policy install. Only what stands here may come into force by its name.", l)
+	return install.Encode("Written by flynn policy install and, for policies that come with flynn, at their first use. Only what stands here may come into force by its name.", l)
 }
 
 // find returns the policy called name.

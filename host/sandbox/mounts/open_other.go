@@ -9,6 +9,11 @@ import (
 	"syscall"
 )
 
+// Weak returns what Open does not guarantee on this system.
+func Weak() []string {
+	return []string{"a program that can write to the folder above a mounted one can replace it between its check and its use by the engine"}
+}
+
 // open resolves the path's links and opens the result. Outside Linux, engines run in virtual machines, whose view of the folder cannot be
 // compared with this one.
 func open(source string) (*Source, error) {

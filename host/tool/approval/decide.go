@@ -46,6 +46,9 @@ func (s *Service) decidable(ctx context.Context, id, decider string) (consent.Ap
 		return consent.Approval{}, fmt.Errorf("decide request %s: the decider is missing", id)
 	}
 	a, err := s.config.Store.Approval(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return a, store.NotFound(fmt.Sprintf("no request %q: flynn approvals list shows those that wait", id))
+	}
 	if err != nil {
 		return a, fmt.Errorf("find request %s: %w", id, err)
 	}
