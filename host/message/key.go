@@ -24,6 +24,9 @@ func (k SenderKey) ID() string { _, id, _ := k.Cut(); return id }
 // Unverified reports whether anybody could have taken the id, whatever the channel proves about others: it begins with "?".
 func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID(), "?") }
 
+// UnverifiedOn reports whether the key is of an unverified sender of a channel instance.
+func (k SenderKey) UnverifiedOn(instance string) bool { return k.Channel() == instance && k.Unverified() }
+
 // ConversationKey names a conversation across channels: "instance:platform-id". Messages of one key are handled in order.
 type ConversationKey string
 

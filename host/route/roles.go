@@ -155,7 +155,7 @@ func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, kn
 		return r.programRole(senderKey)
 	case Local(channel):
 		return Owner, true
-	case unverified(channel, senderKey):
+	case senderKey.UnverifiedOn(channel):
 		return Guest, r.paired(senderKey)
 	case !r.Proof(channel, senderKey).Counts(): // such a sender is admitted, without further rights
 		return Guest, r.owners.have(senderKey) || r.members.have(senderKey) || r.paired(senderKey)
@@ -172,11 +172,6 @@ func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, kn
 	default: // a pairing never makes an owner
 		return Guest, paired
 	}
-}
-
-// unverified reports whether a sender's id is not verified.
-func unverified(channel string, senderKey message.SenderKey) bool {
-	return senderKey.Channel() == channel && senderKey.Unverified()
 }
 
 // Identity returns Proof as a word for people.

@@ -63,10 +63,9 @@ func guessed(text string) bool {
 // that anybody can create without limit (they begin with "?") displace only each other. The row of an ended request stays while it
 // counts towards the bounds of notices. d.mu is held.
 func (d *Service) makeRoom(ctx context.Context, channel string, sender message.SenderKey, now time.Time) error {
-	unverified := func(k message.SenderKey) bool { return k.Channel() == channel && k.Unverified() }
 	var open []pairings.Pairing
 	for _, p := range d.rows {
-		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && unverified(p.Sender) == unverified(sender) {
+		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && p.Sender.UnverifiedOn(channel) == sender.UnverifiedOn(channel) {
 			open = append(open, p)
 		}
 	}
