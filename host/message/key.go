@@ -25,7 +25,9 @@ func (k SenderKey) ID() string { _, id, _ := k.Cut(); return id }
 func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID(), "?") }
 
 // UnverifiedOn reports whether the key is of an unverified sender of a channel instance.
-func (k SenderKey) UnverifiedOn(instance string) bool { return k.Channel() == instance && k.Unverified() }
+func (k SenderKey) UnverifiedOn(instance string) bool {
+	return k.Channel() == instance && k.Unverified()
+}
 
 // ConversationKey names a conversation across channels: "instance:platform-id". Messages of one key are handled in order.
 type ConversationKey string
