@@ -28,6 +28,7 @@ func commands() []*cli.Command {
 		serveCommand(),
 		statusCommand(),
 		logsCommand(),
+		doctorCommand(),
 		openCommand(),
 		webCommand(),
 		configCommand(),

@@ -1,0 +1,187 @@
+// Package doctor looks for what is wrong or weak in a Flynn: its configuration, store, models, channels, sandbox, plugins, policies, files
+// and clock, and what the running host reports. flynn doctor prints what it finds.
+//
+// Start with Run. Each subject has a file with its checks, which run side by side, each with a deadline: config.go, store.go, models.go,
+// channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the findings; each has a page in
+// docs/help/doctor. Fix mends what needs no person. The checks call the code that flynn serve uses: the package decides nothing about what
+// is accepted.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/policy"
+)
+
+// deadline bounds each check.
+const deadline = 14 * time.Second
+
+// Input is a Flynn to look at.
+type Input struct {
+	// Path is the configuration file, and Config what it says; it may lack secrets. LoadError says why it cannot be loaded: then Config is
+	// nil, and only the file itself is looked at.
+	Path      string
+	Config    *config.Config
+	LoadError error
+	// Missing are the secrets that this process does not have.
+	Missing config.Errors
+	// Warnings are those of flynn config check.
+	Warnings []config.Error
+	Sources  []policy.Source // the policies of Config
+	// Launcher is the command that runs plugins in a jail, Version that of this program.
+	Launcher []string
+	Version  string
+	// Running is the host that runs on the configuration; nil if none answers. Then Unanswered says why, if anything listens at all.
+	Running    *Running
+	Unanswered error
+}
+
+// Running is what the running host reports.
+type Running struct {
+	Status  gateway.Status
+	Plugins []gateway.PluginStatus
+	Repeats []hostlog.Repeat
+}
+
+// Finding is one thing that is wrong or weak.
+type Finding struct {
+	Code Code `json:"code"`
+	Area Area `json:"area"`
+	// Weak is true for what works, and should be otherwise.
+	Weak bool   `json:"weak"`
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Mend says what to do, Command which command does it. One of them may be empty.
+	Mend    string `json:"mend,omitempty"`
+	Command string `json:"command,omitempty"`
+	Page    string `json:"page"`
+	// File and Line are where the configuration says it, Key is the key there. For files with wrong permissions, File is that file.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Key  string `json:"key,omitempty"`
+	// Fixable is true if Fix can mend it.
+	Fixable bool `json:"fixable"`
+
+	remove uint32 // permissions that Fix takes away from File
+}
+
+// Report is what was found.
+type Report struct {
+	Findings []Finding `json:"findings"`
+	// Unexamined names what could not be looked at, and why.
+	Unexamined []string `json:"unexamined"`
+}
+
+// exam is one look at a Flynn. Its methods are safe for concurrent use.
+type exam struct {
+	Input
+	mu     sync.Mutex
+	report Report
+}
+
+// add records a finding; its area, weight, reason and page come from its code.
+func (x *exam) add(f Finding) {
+	k := kinds()[f.Code]
+	f.Area, f.Weak, f.Why, f.Page = k.area, k.weak, k.why, f.Code.Page()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.report.Findings = append(x.report.Findings, f)
+}
+
+// at adds a finding about a key of the configuration.
+func (x *exam) at(f Finding, key ...string) {
+	f.File, f.Line, f.Key = x.Config.Path, x.Config.Line(key...), config.KeyString(key...)
+	x.add(f)
+}
+
+// unexamined records what could not be looked at.
+func (x *exam) unexamined(format string, args ...any) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.report.Unexamined = append(x.report.Unexamined, fmt.Sprintf(format, args...))
+}
+
+// check is one check; it returns soon after the end of ctx.
+type check func(ctx context.Context, x *exam)
+
+func checks() []check {
+	return []check{
+		checkConfig, checkStore, checkModels, checkChannels, checkWebhooks, checkSandbox, checkPlugins, checkPolicies, checkPeople,
+		checkFiles, checkHost,
+	}
+}
+
+// Run looks at a Flynn.
+func Run(ctx context.Context, in Input) Report {
+	x := &exam{Input: in, report: Report{Findings: []Finding{}, Unexamined: []string{}}}
+	if in.Config == nil {
+		checkLoading(x)
+		x.unexamined("everything else, because the configuration cannot be loaded")
+		return x.sorted()
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, c := range checks() {
+		wait.Go(func() { c(ctx, x) })
+	}
+	wait.Wait()
+	return x.sorted()
+}
+
+// sorted returns the findings by area, what is wrong before what is weak. A warning about a key that another finding is about is left out.
+func (x *exam) sorted() Report {
+	r := x.report
+	said := map[string]bool{}
+	for _, f := range r.Findings {
+		if f.Code != ConfigWarning {
+			said[f.Key] = true
+		}
+	}
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Code == ConfigWarning && f.Key != "" && said[f.Key] })
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(rank(a.Area), rank(b.Area)), compareBool(a.Weak, b.Weak), cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.What, b.What))
+	})
+	clocks := 0 // several servers say the same about the one clock
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
+		if f.Code == ClockWrong {
+			clocks++
+		}
+		return f.Code == ClockWrong && clocks > 1
+	})
+	slices.Sort(r.Unexamined)
+	return r
+}
+
+func rank(a Area) int { return slices.Index(Areas(), a) }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// within runs what has no context of its own, and returns false if it has not ended in time.
+func within[T any](ctx context.Context, do func() T) (result T, ok bool) {
+	done := make(chan T, 1)
+	go func() { done <- do() }()
+	select {
+	case result = <-done:
+		return result, true
+	case <-ctx.Done():
+		return result, false
+	}
+}
