@@ -1,7 +1,7 @@
 // Package doctor looks for what is wrong or weak in a Flynn: its configuration, store, models, channels, sandbox, plugins, policies, files
 // and clock, and what the running host reports. flynn doctor prints what it finds.
 //
-// Start with Run. Each subject has a file with its checks, which run side by side, each with a deadline: config.go, store.go, models.go,
+// Start with Run. load.go collects what is looked at. Each area has a file with its checks, which run side by side, each with a deadline: config.go, store.go, models.go,
 // channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the findings; each has a page in
 // docs/help/doctor. Fix mends what needs no person. The checks call the code that flynn serve uses: the package decides nothing about what
 // is accepted.
@@ -16,40 +16,11 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/observe/hostlog"
-	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // deadline bounds each check.
 const deadline = 14 * time.Second
-
-// Input is a Flynn to look at.
-type Input struct {
-	// Path is the configuration file, and Config what it says; it may lack secrets. LoadError says why it cannot be loaded: then Config is
-	// nil, and only the file itself is looked at.
-	Path      string
-	Config    *config.Config
-	LoadError error
-	// Missing are the secrets that this process does not have.
-	Missing config.Errors
-	// Warnings are those of flynn config check.
-	Warnings []config.Error
-	Sources  []policy.Source // the policies of Config
-	// Launcher is the command that runs plugins in a jail, Version that of this program.
-	Launcher []string
-	Version  string
-	// Running is the host that runs on the configuration; nil if none answers. Then Unanswered says why, if anything listens at all.
-	Running    *Running
-	Unanswered error
-}
-
-// Running is what the running host reports.
-type Running struct {
-	Status  gateway.Status
-	Plugins []gateway.PluginStatus
-	Repeats []hostlog.Repeat
-}
 
 // Finding is one thing that is wrong or weak.
 type Finding struct {
@@ -75,6 +46,7 @@ type Finding struct {
 
 // Report is what was found.
 type Report struct {
+	Running  bool      `json:"running"` // a host that answered
 	Findings []Finding `json:"findings"`
 	// Unexamined names what could not be looked at, and why.
 	Unexamined []string `json:"unexamined"`
@@ -82,9 +54,11 @@ type Report struct {
 
 // exam is one look at a Flynn. Its methods are safe for concurrent use.
 type exam struct {
-	Input
+	Subject
+	input
 	mu     sync.Mutex
 	report Report
+	free   func(dir string) (uint64, error) // sqlite.Free
 }
 
 // add records a finding; its area, weight, reason and page come from its code.
@@ -120,8 +94,9 @@ func checks() []check {
 }
 
 // Run looks at a Flynn.
-func Run(ctx context.Context, in Input) Report {
-	x := &exam{Input: in, report: Report{Findings: []Finding{}, Unexamined: []string{}}}
+func Run(ctx context.Context, s Subject) Report {
+	in := s.load(ctx)
+	x := &exam{Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}}, free: sqlite.Free}
 	if in.Config == nil {
 		checkLoading(x)
 		x.unexamined("everything else, because the configuration cannot be loaded")

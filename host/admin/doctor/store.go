@@ -29,7 +29,7 @@ func checkStore(ctx context.Context, x *exam) {
 	case time.Until(h.Latest) > maxOffset:
 		x.clock(-time.Until(h.Latest), "the latest turn in the store")
 	}
-	if free, err := sqlite.Free(dir); err == nil && free < leastRoom {
+	if free, err := x.free(dir); err == nil && free < leastRoom {
 		x.add(Finding{
 			Code: StoreRoom, What: "the disk of " + dir + " has " + megabytes(free) + " left", Mend: "delete old conversations, or give [store] dir a larger disk",
 			Command: "flynn session list",
