@@ -58,7 +58,7 @@ type exam struct {
 	input
 	mu     sync.Mutex
 	report Report
-	free   func(dir string) (uint64, error) // sqlite.Free
+	free   func(dir string) (uint64, error) // space on the disk of a folder, in bytes
 }
 
 // add records a finding; its area, weight, reason and page come from its code.
@@ -94,9 +94,11 @@ func checks() []check {
 }
 
 // Run looks at a Flynn.
-func Run(ctx context.Context, s Subject) Report {
+func Run(ctx context.Context, s Subject) Report { return run(ctx, s, sqlite.Free) }
+
+func run(ctx context.Context, s Subject, free func(dir string) (uint64, error)) Report {
 	in := s.load(ctx)
-	x := &exam{Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}}, free: sqlite.Free}
+	x := &exam{Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}}, free: free}
 	if in.Config == nil {
 		checkLoading(x)
 		x.unexamined("everything else, because the configuration cannot be loaded")

@@ -18,7 +18,7 @@ func checkPlugins(_ context.Context, x *exam) {
 	c := x.Config
 	for _, e := range preflight.Plugins(c) {
 		f := ofError(PluginMissing, e)
-		if e.Hint == "" || strings.Contains(e.Hint, "flynn plugin install DIR") {
+		if strings.Contains(e.Hint, "flynn plugin install DIR") {
 			f.Command = "flynn plugin install DIR"
 		}
 		x.add(f)

@@ -26,9 +26,9 @@ func (r Report) Lines(paint func(colour, text string) string) (lines []string) {
 			area = f.Area
 			lines = append(lines, string(area))
 		}
-		word := paint(yellow, "weak ")
+		word := "   " + paint(yellow, "weak")
 		if !f.Weak {
-			word = paint(red, "wrong")
+			word = "  " + paint(red, "wrong")
 			wrong++
 		}
 		lines = append(lines, f.lines(word)...)
@@ -47,7 +47,7 @@ func (f Finding) lines(word string) []string {
 	if f.Line > 0 {
 		what = fmt.Sprintf("%s:%d: %s", f.File, f.Line, what)
 	}
-	lines := append(wrapped("  "+word+"  ", what), wrapped("    why  ", f.Why)...)
+	lines := append(wrapped(word+"  ", what), wrapped("    why  ", f.Why)...)
 	if f.Mend != "" {
 		lines = append(lines, wrapped("   mend  ", f.Mend)...)
 	}
