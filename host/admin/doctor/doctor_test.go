@@ -557,3 +557,15 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandsAreForAShell(t *testing.T) {
+	for path, want := range map[string]string{"/a/b-1.toml": "/a/b-1.toml", "/my data": "'/my data'", "/it's; rm": `'/it'\''s; rm'`, "$HOME": "'$HOME'"} {
+		if got := quoted(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	f := Finding{What: "a\x1b[31m\nb", Command: "x\r\x1b[2Jy"}
+	if text := strings.Join(f.lines("  wrong"), "\n"); strings.ContainsAny(text, "\x1b\r") {
+		t.Errorf("it moves the cursor: %q", text)
+	}
+}

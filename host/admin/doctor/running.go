@@ -44,7 +44,7 @@ func (x *exam) address() {
 	}
 	what := "another program listens at " + g.Listen
 	if x.Unanswered != nil {
-		what += ", and does not know the token of this configuration: " + x.Unanswered.Error()
+		what += ", and does not answer as the flynn of this configuration: " + x.Unanswered.Error()
 	}
 	x.at(Finding{Code: AddressTaken, What: what, Mend: "stop it, or write another port", Command: "ss -ltnp sport = :" + port(g.Listen)}, "gateway", "listen")
 }

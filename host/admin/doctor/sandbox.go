@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 )
 
@@ -88,7 +89,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		}
 		if err := engine.Supports(s.Runtime); err != nil && !seen["runtime "+s.Runtime] {
 			seen["runtime "+s.Runtime] = true
-			x.at(Finding{Code: EngineRuntime, What: err.Error(), Mend: "install the runtime, or remove runtime there", Command: "docker info --format '{{.Runtimes}}'"},
+			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there", Command: "docker info --format '{{.Runtimes}}'"},
 				append(table, "runtime")...)
 		}
 		x.image(ctx, driver, s, table, seen)
@@ -105,7 +106,7 @@ func (x *exam) image(ctx context.Context, driver *docker.Driver, s config.Sandbo
 	}
 	on := ""
 	if e := cmp.Or(s.Engine, x.Config.Sandbox.Engine); e != "" {
-		on = "--host " + e + " "
+		on = "--host " + quoted(e) + " "
 	}
-	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + s.Image}, append(table, "image")...)
+	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + quoted(s.Image)}, append(table, "image")...)
 }

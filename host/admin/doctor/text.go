@@ -52,7 +52,7 @@ func (f Finding) lines(word string) []string {
 		lines = append(lines, wrapped("   mend  ", f.Mend)...)
 	}
 	if f.Command != "" {
-		lines = append(lines, "    run  "+plain(f.Command))
+		lines = append(lines, "    run  "+printable(f.Command))
 	}
 	return append(lines, "   page  "+f.Page)
 }
@@ -70,12 +70,26 @@ func wrapped(label, text string) []string {
 	return terminal.Wrap(label+plain(text), columns, strings.Repeat(" ", terminal.Width(label)))
 }
 
-// plain is a text of strangers, such as an error of a plugin, in one line that does not move the cursor.
-func plain(text string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+// plain is a text of strangers, such as an error of a plugin, in one line.
+func plain(text string) string { return strings.Join(strings.Fields(printable(text)), " ") }
+
+// printable is a text that does not move the cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
-	}, text)), " ")
+	}, text)
+}
+
+// quoted is a path as a word of a command for a shell.
+func quoted(path string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+=@%,:", r)
+	}
+	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
