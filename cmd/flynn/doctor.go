@@ -39,8 +39,8 @@ func examine(ctx context.Context, cmd *cli.Command) error {
 		o.done("Looking; this takes up to 20 seconds.")
 	}
 	subject := doctorSubject(ctx, cmd)
-	x := examination{File: subject.Path, Report: doctor.Run(ctx, subject), Fixed: []doctor.Finding{}}
-	if err := ctx.Err(); err != nil {
+	x, err := examination{File: subject.Path, Fixed: []doctor.Finding{}}, error(nil)
+	if x.Report, err = doctor.Run(ctx, subject); err != nil {
 		return err
 	}
 	if cmd.Bool("fix") {
@@ -48,7 +48,9 @@ func examine(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		if len(x.Fixed) > 0 { // it may have hidden the rest
-			x.Report = doctor.Run(ctx, subject)
+			if x.Report, err = doctor.Run(ctx, subject); err != nil {
+				return err
+			}
 		}
 	}
 	if o.asJSON {

@@ -11,11 +11,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/fileowner"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -59,6 +62,7 @@ type exam struct {
 	mu     sync.Mutex
 	report Report
 	free   func(dir string) (uint64, error) // space on the disk of a folder, in bytes
+	system string                           // as in runtime.GOOS
 }
 
 // add records a finding; its area, weight, reason and page come from its code.
@@ -93,13 +97,36 @@ func checks() []check {
 	}
 }
 
-// Run looks at a Flynn.
-func Run(ctx context.Context, s Subject) Report { return run(ctx, s, sqlite.Free) }
-
-func run(ctx context.Context, s Subject, free func(dir string) (uint64, error)) Report {
+// Run looks at a Flynn. Its error says why it cannot look.
+func Run(ctx context.Context, s Subject) (Report, error) {
 	in := s.load(ctx)
-	x := &exam{Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}}, free: free}
-	if in.Config == nil {
+	if in.Config != nil {
+		if err := ours(in.Config.Store.Dir); err != nil {
+			return Report{}, err
+		}
+	}
+	x := &exam{
+		Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}},
+		free: sqlite.Free, system: runtime.GOOS,
+	}
+	return x.run(ctx), ctx.Err()
+}
+
+// ours returns an error for a store of another user. Most of it could not be read, and what the checks leave there, such as the state of a
+// plugin, would be out of reach of the flynn that runs on it.
+func ours(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil // the first start makes it
+	}
+	if uid, ok := fileowner.Of(info); ok && uid != os.Geteuid() {
+		return fmt.Errorf("look at the store in %s: it belongs to the user with the number %d: run it as that user, with: sudo -u '#%d' flynn doctor", dir, uid, uid)
+	}
+	return nil
+}
+
+func (x *exam) run(ctx context.Context) Report {
+	if x.Config == nil {
 		checkLoading(x)
 		x.unexamined("everything else, because the configuration cannot be loaded")
 		return x.sorted()

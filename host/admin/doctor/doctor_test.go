@@ -78,13 +78,14 @@ type site struct {
 	text   string // of flynn.toml
 	env    map[string]string
 	free   uint64 // bytes on the disk
+	system string
 	// host answers for a running flynn; nil is none.
 	host *running
 }
 
 // sound returns a site on which nothing is wrong or weak, with a store that has been used.
 func sound(t *testing.T) *site {
-	s := &site{T: t, dir: t.TempDir(), listen: need.Address(t), env: map[string]string{}, free: 1 << 40}
+	s := &site{T: t, dir: t.TempDir(), listen: need.Address(t), env: map[string]string{}, free: 1 << 40, system: "linux"}
 	s.env["HOME"] = s.dir
 	must(t, os.Chmod(s.dir, 0o700))
 	s.text = "[gateway]\nlisten = \"" + s.listen + "\"\nPUBLIC\n[store]\ndir = \"data\"\n[agent_configs.main]\n[routing]\ndefault_agent = \"main\"\n"
@@ -126,10 +127,12 @@ func (s *site) look() Report {
 	if s.host != nil {
 		s.serve()
 	}
-	return run(s.Context(), Subject{
+	subject := Subject{
 		Path: s.path("flynn.toml"), Getenv: func(key string) string { return s.env[key] }, Version: "v1", Log: slog.New(slog.DiscardHandler),
-		Checks: []config.Check{func(c *config.Config) config.Errors { return nil }, routes},
-	}, func(string) (uint64, error) { return s.free, nil })
+		Checks: []config.Check{routes},
+	}
+	x := &exam{Subject: subject, input: subject.load(s.Context()), free: func(string) (uint64, error) { return s.free, nil }, system: s.system}
+	return x.run(s.Context())
 }
 
 func routes(c *config.Config) (wrong config.Errors) {
@@ -555,6 +558,44 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(index, "("+string(code)+".md)") {
 			t.Errorf("the index does not have %s", code)
 		}
+	}
+}
+
+// TestMacOS checks that the doctor names what macOS lacks, and how its engine is started.
+func TestMacOS(t *testing.T) {
+	measures := []gateway.PluginMeasure{{Name: "files", Detail: "none here"}, {Name: "memory", Detail: "none here"}, {Name: "core dumps", On: true}}
+	for system, want := range map[string]string{"linux": "is not restricted in: files (none here)", "darwin": "is not restricted in: files, memory (none here)"} {
+		s := sound(t)
+		s.system = system
+		s.channel("", "")
+		s.text += "[sandbox]\nenabled = true\nengine = \"unix:///no/engine.sock\"\n"
+		s.host = &running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}, Plugins: []gateway.PluginStatus{
+			{Name: "tele", State: string(plugin.Ready), Containment: measures},
+		}}
+		r := s.look()
+		if got := codes(r); !slices.Equal(got, []Code{EngineSilent, PluginLoose}) {
+			t.Fatalf("%s: found %v", system, got)
+		}
+		if engine, loose := r.Findings[0], r.Findings[1]; !strings.Contains(loose.What, want) || strings.Contains(loose.Mend, "virtual machine") != (system == "darwin") ||
+			(engine.Command == "open -a Docker") != (system == "darwin") {
+			t.Errorf("%s: %+v", system, r.Findings)
+		}
+	}
+}
+
+func TestStoreOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	s := sound(t)
+	s.write("flynn.toml", strings.Replace(s.text, "PUBLIC\n", "", 1))
+	subject := Subject{Path: s.path("flynn.toml"), Getenv: func(key string) string { return s.env[key] }, Log: slog.New(slog.DiscardHandler)}
+	if _, err := Run(t.Context(), subject); err != nil {
+		t.Fatal(err)
+	}
+	must(t, os.Chown(s.path("data"), 65534, 65534))
+	if r, err := Run(t.Context(), subject); err == nil || !strings.Contains(err.Error(), "sudo -u '#65534' flynn doctor") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

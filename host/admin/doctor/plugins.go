@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -74,13 +73,13 @@ func (x *exam) loose(name string, measures []gateway.PluginMeasure) {
 	}
 	off := map[string][]string{}
 	for _, m := range measures {
-		if !m.On && (m.Name != jail.MeasureMemory || runtime.GOOS != "linux") {
+		if !m.On && (m.Name != jail.MeasureMemory || x.system != "linux") {
 			off[m.Detail] = append(off[m.Detail], m.Name)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(off)) {
 		mend := "run flynn on Linux 5.13 or newer, as its own user"
-		if runtime.GOOS != "linux" {
+		if x.system != "linux" {
 			mend = "use only plugins that you trust, or run flynn on Linux, such as in a virtual machine"
 		}
 		x.add(Finding{

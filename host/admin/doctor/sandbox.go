@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"runtime"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/admin/preflight"
@@ -62,7 +61,7 @@ func (x *exam) engine(ctx context.Context) bool {
 		return true
 	}
 	command := "systemctl start docker"
-	if runtime.GOOS == "darwin" {
+	if x.system == "darwin" {
 		command = "open -a Docker"
 	}
 	x.at(Finding{Code: EngineSilent, What: why, Mend: "start the engine, or name it with engine under [sandbox]", Command: command}, "sandbox", "enabled")
