@@ -70,11 +70,14 @@ func (x *exam) provable(name string) (why string, ok bool) {
 func (x *exam) prove(ctx context.Context, name string) {
 	proof, err := setup.ProveChannel(ctx, x.Config, name, x.Launcher)
 	var refused setup.CredentialError
+	var degraded setup.DegradedError
 	switch {
 	case errors.As(err, &refused):
 		x.refused(name, string(refused))
+	case errors.As(err, &degraded):
+		x.down(ChannelDegraded, name, string(degraded), "flynn channel test "+name)
 	case err != nil:
-		x.down(name, err.Error(), "flynn channel test "+name)
+		x.down(ChannelDown, name, err.Error(), "flynn channel test "+name)
 	default:
 		x.privacy(name, proof.Detail)
 		var loose []gateway.PluginMeasure
@@ -94,8 +97,10 @@ func (x *exam) channelState(p gateway.PluginStatus) {
 			"channels", p.Name)
 	case refused:
 		x.refused(p.Name, strings.TrimPrefix(credential, ": "))
+	case why != "" && p.State == string(plugin.Degraded):
+		x.down(ChannelDegraded, p.Name, why, "flynn plugin logs "+p.Name)
 	case why != "":
-		x.down(p.Name, why, "flynn plugin logs "+p.Name)
+		x.down(ChannelDown, p.Name, why, "flynn plugin logs "+p.Name)
 	}
 }
 
@@ -112,6 +117,7 @@ func trouble(p gateway.PluginStatus) string {
 		if strings.HasPrefix(detail, "connecting") && time.Since(p.Since) < settling {
 			return ""
 		}
+		detail = strings.TrimPrefix(detail, "degraded: ")
 	case plugin.Backoff, plugin.Quarantined, plugin.Disabled:
 	default:
 		if time.Since(p.Since) < settling {
@@ -135,8 +141,8 @@ func (x *exam) refused(name, why string) {
 	x.at(f, "channels", name)
 }
 
-func (x *exam) down(name, why, command string) {
-	x.at(Finding{Code: ChannelDown, What: "channel " + name + ": " + why, Mend: "see its plugin's README in plugins/" + x.Config.Channels[name].Plugin, Command: command},
+func (x *exam) down(code Code, name, why, command string) {
+	x.at(Finding{Code: code, What: "channel " + name + ": " + why, Mend: "see its plugin's README in plugins/" + x.Config.Channels[name].Plugin, Command: command},
 		"channels", name)
 }
 

@@ -51,6 +51,7 @@ const (
 	ModelFails         Code = "model-fails"
 	ModelWindow        Code = "model-window-wrong"
 	ChannelDown        Code = "channel-down"
+	ChannelDegraded    Code = "channel-degraded"
 	ChannelToken       Code = "channel-token-refused"
 	ChannelPrivacy     Code = "channel-privacy-mode"
 	WebhookUnreachable Code = "webhook-unreachable"
@@ -104,6 +105,7 @@ func kinds() map[Code]kind {
 		ModelFails:         {Models, false, "agents of this tier cannot answer"},
 		ModelWindow:        {Models, true, "long conversations are not shortened in time: they are refused, or cut off unseen"},
 		ChannelDown:        {Channels, false, "nobody is answered there, and replies wait"},
+		ChannelDegraded:    {Channels, false, "people there are not answered, or not in the way that was configured"},
 		ChannelToken:       {Channels, false, "nobody is answered there, and replies wait"},
 		ChannelPrivacy:     {Channels, true, "groups = \"all\" has no effect: the platform hides most messages from the bot"},
 		WebhookUnreachable: {Channels, false, "platforms cannot deliver the messages of channels that use webhooks"},

@@ -286,7 +286,11 @@ var brokenSites = []broken{
 	}, nil},
 	{ClockWrong, "by a server", func(s *site) { s.model(modeltest.Reply{Text: "ready"}, listed, time.Now().Add(-time.Hour), "") }, nil},
 	{ClockWrong, "by the store", func(s *site) { s.turn(time.Now().Add(48 * time.Hour)) }, nil},
-	{ChannelDown, "degraded", func(s *site) { s.channel("lost", "") }, nil},
+	{ChannelDegraded, "", func(s *site) { s.channel("lost", "") }, nil},
+	{ChannelDegraded, "of a running flynn", func(s *site) {
+		s.channel("", "")
+		s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Degraded), Detail: "degraded: no account-tag"}}}
+	}, nil},
 	{ChannelDown, "ends", func(s *site) { s.channel("fails", "") }, nil},
 	{ChannelDown, "of a running flynn", func(s *site) {
 		s.channel("", "")
@@ -383,6 +387,11 @@ var brokenSites = []broken{
 	{VersionDiffers, "", func(s *site) { s.host = &running{Status: gateway.Status{Version: "v0"}} }, nil},
 	{Halted, "", func(s *site) {
 		s.host = &running{Status: gateway.Status{Version: up, Halt: &gateway.HaltStatus{By: "web:owner"}}}
+	}, nil},
+	{LogRepeats, "of a channel", func(s *site) {
+		s.host = &running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{
+			{Level: "WARN", Area: "plugin", Message: "connection ended", Instance: "tele", Detail: "refused", Count: 7},
+		}}
 	}, nil},
 	{LogRepeats, "", func(s *site) {
 		s.host = &running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{{Level: "WARN", Area: "agent", Message: "it is odd", Count: 7}}}

@@ -23,11 +23,14 @@ func checkHost(_ context.Context, x *exam) {
 		x.add(Finding{Code: VersionDiffers, What: "the running flynn is " + s.Version + ", and this program " + x.Version, Mend: "restart the running one"})
 	}
 	for _, r := range x.Running.Repeats {
-		what := fmt.Sprintf("%d times within an hour: %s", r.Count, r.Message)
+		what, command := fmt.Sprintf("%d times within an hour: %s", r.Count, r.Message), "flynn logs --level warn --area "+r.Area
+		if r.Instance != "" {
+			what, command = r.Instance+", "+what, "flynn logs --level warn --channel "+r.Instance
+		}
 		if r.Detail != "" {
 			what += ": " + r.Detail
 		}
-		x.add(Finding{Code: LogRepeats, What: what, Mend: "read what it says, and mend that", Command: "flynn logs --level warn --area " + r.Area})
+		x.add(Finding{Code: LogRepeats, What: what, Mend: "read what it says, and mend that", Command: command})
 	}
 }
 

@@ -37,6 +37,11 @@ type CredentialError string
 
 func (e CredentialError) Error() string { return string(e) }
 
+// DegradedError is about a channel that runs and reports that something is amiss, in the words of the plugin.
+type DegradedError string
+
+func (e DegradedError) Error() string { return string(e) }
+
 // channelTimeout bounds the wait for the platform.
 const channelTimeout = 30 * time.Second
 
@@ -149,7 +154,11 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 			return "", err
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return "", fmt.Errorf("not accepted within %v: %s", time.Since(began).Round(time.Second), last)
+				err := fmt.Errorf("not accepted within %v: %s", time.Since(began).Round(time.Second), last)
+				if strings.HasPrefix(last, string(plugin.Degraded)) {
+					err = DegradedError(err.Error())
+				}
+				return "", err
 			}
 			return "", ctx.Err()
 		}
