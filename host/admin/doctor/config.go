@@ -58,11 +58,7 @@ func checkConfig(_ context.Context, x *exam) {
 		if variable && x.Running != nil {
 			continue // the host has an environment of its own
 		}
-		f := ofError(SecretMissing, e)
-		if variable {
-			f.Mend = "set it in the environment of flynn, or use a file: " + e.Hint
-		}
-		x.add(f)
+		x.add(ofError(SecretMissing, e))
 	}
 	x.addAll(ConfigRenamed, x.Config.Renamed)
 	for _, e := range x.Warnings {

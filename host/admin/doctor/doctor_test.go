@@ -559,7 +559,12 @@ func TestPages(t *testing.T) {
 	}
 	for _, code := range pages {
 		text := must2(os.ReadFile(filepath.Join(dir, string(code)+".md")))
-		for _, part := range []string{"## Why it matters\n", "## Mend it\n", string(code)} {
+		k, word := kinds()[code], "wrong "
+		if k.weak {
+			word = "weak "
+		}
+		text = strings.Join(strings.Fields(text), " ")
+		for _, part := range []string{"## Why it matters ", "## Mend it ", " " + word, " why " + k.why + " ", " page " + code.Page() + " "} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s has no %q", code.Page(), part)
 			}

@@ -113,7 +113,7 @@ func (x *exam) modelFails(ctx context.Context, m config.Model, tiers []string, f
 		f.Code, f.Mend = ModelNoCredit, "top the account up"
 	case fault == setup.NoSuchModel:
 		f.Code, f.Mend, f.Command = ModelUnknown, "choose another", add
-		if near := config.Nearest(m.Model, names(l)); near != "" {
+		if near := config.Nearest(m.Model, names(l)); near != "" && near != m.Model {
 			f.Mend = fmt.Sprintf("the server has %q: write that, or choose another", near)
 		}
 	}

@@ -84,7 +84,7 @@ func (x *exam) loose(name string, measures []gateway.PluginMeasure) {
 		}
 		x.add(Finding{
 			Code: PluginLoose, What: "the plugin of " + name + " is not restricted in: " + strings.Join(off[why], ", ") + " (" + why + ")", Mend: mend,
-			Command: "flynn plugin inspect " + name,
+			Command: "flynn plugin list",
 		})
 	}
 }
