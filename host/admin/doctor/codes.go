@@ -137,9 +137,3 @@ func kinds() map[Code]kind {
 
 // Codes returns all codes, by name.
 func Codes() []Code { return slices.Sorted(maps.Keys(kinds())) }
-
-// Describe returns the area of a code, whether its findings are weaknesses, and why they matter.
-func (c Code) Describe() (area Area, weak bool, why string) {
-	k := kinds()[c]
-	return k.area, k.weak, k.why
-}
