@@ -19,7 +19,6 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy/configured"
-	"github.com/flynnhost/flynn/host/route"
 )
 
 func configCommand() *cli.Command {
@@ -68,7 +67,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 		sources := configured.Sources(cfg, buildLog(cmd))
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, instances.CheckAllSettings(cfg)...)
-		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
+		warnings = slices.Concat(cfg.Renamed, access.Warnings(cfg), lint.All(cfg, sources), weak)
 		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
 			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
 		})
@@ -107,17 +106,6 @@ func contents(c *config.Config) string {
 		}
 	}
 	return strings.Join(counts, ", ")
-}
-
-func routeWarnings(cfg *config.Config) []config.Error {
-	warnings := []config.Error{}
-	_, findings := route.New(cfg)
-	for _, f := range findings {
-		if f.Warning {
-			warnings = append(warnings, f.Error)
-		}
-	}
-	return warnings
 }
 
 // report is the answer of config check in JSON.

@@ -14,6 +14,7 @@ const (
 	exitUsage   = 2
 	exitConfig  = 3
 	exitChanged = 4
+	exitUnsound = 5
 )
 
 // Exit codes of flynn sandbox exec beside the command's own, those of timeout(1).
@@ -24,7 +25,7 @@ const (
 )
 
 const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration,
-4 a replay found changes and was told to fail on them. The exit code of sandbox exec is that of the command.`
+4 a replay found changes and was told to fail on them, 5 flynn doctor found something. The exit code of sandbox exec is that of the command.`
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }

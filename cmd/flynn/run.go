@@ -29,6 +29,7 @@ func commands() []*cli.Command {
 		statusCommand(),
 		logsCommand(),
 		serviceCommand(),
+		doctorCommand(),
 		openCommand(),
 		webCommand(),
 		configCommand(),

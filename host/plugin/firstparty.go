@@ -17,7 +17,7 @@ import (
 // Provide installs a plugin that comes with Flynn at its first use, and again when Flynn comes with another build of it. A version that
 // a person has installed under the same name, or has gone back to, stays.
 func (s *Store) Provide(ctx context.Context, log *slog.Logger, name string) error {
-	if !s.awaits(name) {
+	if !s.Awaits(name) {
 		return nil
 	}
 	shelf := s.shelf()
@@ -38,8 +38,8 @@ func (s *Store) Provide(ctx context.Context, log *slog.Logger, name string) erro
 	return err
 }
 
-// awaits reports whether Provide would install a plugin.
-func (s *Store) awaits(name string) bool {
+// Awaits reports whether Provide would install a plugin.
+func (s *Store) Awaits(name string) bool {
 	l, err := s.lock.Read()
 	return err == nil && l.awaits(s.shelf(), name)
 }

@@ -211,6 +211,9 @@ func (r *running) watch(ctx context.Context, tell func(s State, detail, login st
 	}
 }
 
+// CredentialRefused begins the detail of an instance whose platform does not accept its credential.
+const CredentialRefused = "a credential must be renewed"
+
 func platformState(s *pluginv1.StatusResponse) (State, string) {
 	text := kind.Text(s.GetText(), kind.MaxDetail)
 	var prefix string
@@ -220,7 +223,7 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 	case pluginv1.State_STATE_DEGRADED:
 		prefix = "degraded"
 	case pluginv1.State_STATE_AUTH_REQUIRED:
-		prefix = "a credential must be renewed"
+		prefix = CredentialRefused
 	case pluginv1.State_STATE_RATE_LIMITED:
 		prefix = "rate limited"
 	default:

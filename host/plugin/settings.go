@@ -116,7 +116,7 @@ func dotted(key []string) string {
 
 // Settings reads the schema of one installed version of a plugin; for "" that of the version that would start now.
 func (s *Store) Settings(name, version string) (*Settings, error) {
-	if version == "" && s.awaits(name) {
+	if version == "" && s.Awaits(name) {
 		return s.shelvedSettings(name)
 	}
 	p, err := s.loadVersion(name, version)

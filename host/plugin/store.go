@@ -80,7 +80,7 @@ func (s *Store) Verify(name string) (Locked, error) {
 
 // Manifest reads the manifest of the version that would start now, without verifying anything.
 func (s *Store) Manifest(name string) (Manifest, error) {
-	if s.awaits(name) {
+	if s.Awaits(name) {
 		return s.shelvedManifest(name)
 	}
 	_, t, err := s.active(name)
@@ -93,7 +93,7 @@ func (s *Store) Manifest(name string) (Manifest, error) {
 
 // VerifiedManifest reads the manifest of the active version, and verifies that file.
 func (s *Store) VerifiedManifest(name string) (Manifest, error) {
-	if s.awaits(name) {
+	if s.Awaits(name) {
 		return s.shelvedManifest(name)
 	}
 	locked, t, err := s.active(name)

@@ -15,6 +15,14 @@ type self struct {
 	private bool
 }
 
+// words describe the account to the operator.
+func (s self) words() string {
+	if s.private {
+		return "@" + s.username + ", in privacy mode"
+	}
+	return "@" + s.username
+}
+
 // address reports whether a message is meant for the bot and whether it names it, and takes the address off its front.
 func (s self) address(m *models.Message, t *marked) (addressed, mentioned bool) {
 	mentioned = s.mentioned(t)

@@ -18,7 +18,7 @@ func (p *plugin) poll(ctx context.Context, in channel.Inbox) error {
 	if err := p.dropWebhook(ctx); err != nil {
 		return err
 	}
-	p.health.isReady("@" + p.self().username)
+	p.health.isReady(p.self().words())
 	for {
 		raws, err := p.api.updates(ctx, p.confirm)
 		if err != nil {

@@ -28,7 +28,7 @@ func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
 			cancel(err)
 			return
 		}
-		p.health.isReady("@" + p.self().username + " by webhook")
+		p.health.isReady(p.self().words() + ", by webhook")
 	}
 	err := p.Host.Webhook(ctx, "", ready, p.hook(ctx, in, secret))
 	if cause := context.Cause(ctx); cause != nil {

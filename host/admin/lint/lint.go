@@ -1,7 +1,7 @@
 // Package lint finds policies that cannot work, or cannot work together, and network settings of sandboxes that are probably not meant.
 // None of these is an error of the file: the host would run with it.
 //
-// Start with Policies, which checks the configuration and the modules, and Networks; Chain runs the policies on their own cases, and Log
+// Start with All, which is the warnings of routes, Policies, which checks the configuration and the modules, and Networks; Chain runs the policies on their own cases, and Log
 // reads what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
 package lint
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
 )
 
 // linter checks one configuration. sources are its policies, in the same order.
@@ -20,6 +21,18 @@ type linter struct {
 	cfg      *config.Config
 	sources  []policy.Source
 	findings []config.Error
+}
+
+// All reports every finding that needs nothing but the configuration and its modules, those about routes included.
+func All(c *config.Config, sources []policy.Source) []config.Error {
+	out := []config.Error{}
+	_, findings := route.New(c)
+	for _, f := range findings {
+		if f.Warning {
+			out = append(out, f.Error)
+		}
+	}
+	return slices.Concat(out, Policies(c, sources), Networks(c))
 }
 
 // Policies reports findings about the policies of a configuration. It reads their modules without running them.

@@ -2,16 +2,13 @@ package setup
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unicode"
@@ -101,53 +98,7 @@ func Look(ctx context.Context, getenv func(string) string, p Places) Found {
 	return out
 }
 
-// Bounds on what a server lists.
-const (
-	maxListing   = 4 << 20 // bytes
-	maxModels    = 500
-	maxModelName = 200 // bytes
-)
-
-// ListModels asks a server for the names of its models; nil if it is none. Names that could not stand in flynn.toml are left out.
-func ListModels(ctx context.Context, baseURL, key string) []string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(baseURL, "/")+"/models", nil)
-	if err != nil {
-		return nil
-	}
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}, CheckRedirect: noRedirect}
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxListing))
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(text, &list) != nil || list.Data == nil {
-		return nil
-	}
-	names := []string{}
-	for _, m := range list.Data {
-		if m.ID != "" && len(m.ID) <= maxModelName && len(names) < maxModels && !strings.ContainsFunc(m.ID, unprintable) {
-			names = append(names, m.ID)
-		}
-	}
-	return names
-}
-
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
-
-// noRedirect keeps a server from sending the key elsewhere.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // pings reports whether an engine answers on a socket.
 func pings(ctx context.Context, socket string) bool {

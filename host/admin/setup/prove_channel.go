@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
@@ -27,7 +28,19 @@ type ChannelProof struct {
 	// Senders is what the platform proves about senders.
 	Senders message.SenderProof `json:"senders"`
 	Took    time.Duration       `json:"took_ns"`
+	// Contained are the restrictions of its process, as it tested them.
+	Contained []jail.Measure `json:"-"`
 }
+
+// CredentialError is the refusal of a credential by the platform of a channel, in the words of the plugin.
+type CredentialError string
+
+func (e CredentialError) Error() string { return string(e) }
+
+// DegradedError is about a channel that runs and reports that something is amiss, in the words of the plugin.
+type DegradedError string
+
+func (e DegradedError) Error() string { return string(e) }
 
 // channelTimeout bounds the wait for the platform.
 const channelTimeout = 30 * time.Second
@@ -81,9 +94,10 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	began, ended := time.Now(), make(chan error, 1)
 	go func() { ended <- host.Run(ctx) }()
 	detail, err := settle(ctx, states, ended)
+	contained := host.Containment(name)
 	cancel()
 	if err == nil {
-		return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: time.Since(began)}, <-ended
+		return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: time.Since(began), Contained: contained}, <-ended
 	}
 	select {
 	case <-ended:
@@ -108,7 +122,7 @@ func provide(ctx context.Context, c *config.Config, name string) error {
 
 // settle waits until the platform has accepted or refused the account.
 func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) (detail string, err error) {
-	last := "the plugin did not start"
+	last, began := "the plugin did not start", time.Now()
 	var still <-chan time.Time
 	for {
 		select {
@@ -123,8 +137,9 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 			case plugin.Backoff, plugin.Quarantined, plugin.Disabled:
 				return "", errors.New(oneLine(s.LastError))
 			case plugin.Degraded:
-				if last = oneLine(s.Detail); strings.HasPrefix(s.Detail, "a credential must be renewed") {
-					return "", errors.New(strings.TrimPrefix(last, "a credential must be renewed: "))
+				last = oneLine(s.Detail)
+				if why, refused := strings.CutPrefix(last, plugin.CredentialRefused); refused {
+					return "", CredentialError(strings.TrimPrefix(why, ": "))
 				}
 			default:
 				last = "the plugin is " + string(s.State)
@@ -139,7 +154,11 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 			return "", err
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return "", fmt.Errorf("not accepted within %v: %s", channelTimeout, last)
+				err := fmt.Errorf("not accepted within %v: %s", time.Since(began).Round(time.Second), last)
+				if strings.HasPrefix(last, string(plugin.Degraded)) {
+					err = DegradedError(err.Error())
+				}
+				return "", err
 			}
 			return "", ctx.Err()
 		}

@@ -55,11 +55,31 @@ func ProveModel(ctx context.Context, m config.Model) (ModelProof, error) {
 	return ModelProof{Text: oneLine(answer.Message.Text), Took: time.Since(began), Tokens: u.Input + u.Output + u.CacheRead + u.CacheWrite}, nil
 }
 
+// Fault is what is wrong with a model, as far as its failure shows.
+type Fault string
+
+// The faults.
+const (
+	KeyRefused  Fault = "the key is refused"
+	NoCredit    Fault = "no credit"
+	Limited     Fault = "its limit is used up for now"
+	NoSuchModel Fault = "no such model"
+	Unreachable Fault = "nothing answers"
+	Slow        Fault = "no answer in time"
+	OtherFault  Fault = "another failure"
+)
+
 // ExplainModel says in words what the failure of a model means and what to try.
 func ExplainModel(m config.Model, err error) string {
+	_, words := FaultOf(m, err)
+	return words
+}
+
+// FaultOf is ExplainModel with the fault behind the words.
+func FaultOf(m config.Model, err error) (f Fault, words string) {
 	var e *model.Error
 	if !errors.As(err, &e) {
-		return err.Error()
+		return OtherFault, err.Error()
 	}
 	at := m.BaseURL
 	if at == "" {
@@ -67,29 +87,29 @@ func ExplainModel(m config.Model, err error) string {
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized && m.APIKey == "":
-		return at + " wants an API key, and there is none"
+		return KeyRefused, at + " wants an API key, and there is none"
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		return "the key is not accepted: " + at + " does not know it, or it may not use this model. Copy it again, whole"
+		return KeyRefused, "the key is not accepted: " + at + " does not know it, or it may not use this model. Copy it again, whole"
 	case e.Status == http.StatusPaymentRequired, e.Kind == model.Auth && e.Status == http.StatusTooManyRequests:
-		return "the key is right and the account has no credit: top it up at " + at
+		return NoCredit, "the key is right and the account has no credit: top it up at " + at
 	case e.Kind == model.Auth:
-		return "the account or the key does not permit it: " + reason(e)
+		return KeyRefused, "the account or the key does not permit it: " + reason(e)
 	case e.Kind == model.RateLimited:
-		return "the key is right and its limit is used up for now: try again in a minute"
+		return Limited, "the key is right and its limit is used up for now: try again in a minute"
 	case e.Status == http.StatusNotFound:
-		return fmt.Sprintf("there is no model %q at %s, or the address is wrong", m.Model, at)
+		return NoSuchModel, fmt.Sprintf("there is no model %q at %s, or the address is wrong", m.Model, at)
 	case e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Err.Error()), "model"):
-		return fmt.Sprintf("model %q is not accepted: %s", m.Model, reason(e))
+		return NoSuchModel, fmt.Sprintf("model %q is not accepted: %s", m.Model, reason(e))
 	case e.Kind == model.Unreachable:
-		return "nothing answers at " + at + ": is the server running, and this machine online?"
+		return Unreachable, "nothing answers at " + at + ": is the server running, and this machine online?"
 	case e.Kind == model.Timeout:
-		return at + " did not answer in time"
+		return Slow, at + " did not answer in time"
 	case e.Kind == model.Overloaded:
-		return at + " has a failure of its own: try again in a minute"
+		return OtherFault, at + " has a failure of its own: try again in a minute"
 	case e.Kind == model.BadAnswer:
-		return at + " answers, but not as a model server: check the address, which usually ends in /v1"
+		return OtherFault, at + " answers, but not as a model server: check the address, which usually ends in /v1"
 	}
-	return reason(e)
+	return OtherFault, reason(e)
 }
 
 func reason(e *model.Error) string { return oneLine(e.Err.Error()) }

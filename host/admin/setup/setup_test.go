@@ -1,10 +1,16 @@
 package setup
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model/modeltest"
@@ -45,6 +51,41 @@ func TestWhatAFailureOfAModelMeans(t *testing.T) {
 	s.Script(modeltest.Reply{Text: "ready"})
 	if p, err := ProveModel(t.Context(), s.Config("anthropic")); err != nil || p.Text != "ready" {
 		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	const list = `{"data":[{"id":"a","context_length":1},{"id":"b","context_window":2},{"id":"c","max_model_len":3},{"id":"d","max_context_length":4},
+		{"id":"e","max_input_tokens":5},{"id":"f","context_length":"long"},{"id":"g","context_length":-1},{"id":"h\u0007"},{"id":""}]}`
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch key := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization"); {
+		case r.URL.Path == "/moved/models":
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		case r.URL.String() == "/v1/models?limit=1000" && key == "k" && r.Header.Get("Anthropic-Version") != "", r.URL.String() == "/v1/models" && key == "Bearer k":
+			fmt.Fprint(w, list)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	for _, m := range []config.Model{{Provider: "anthropic", BaseURL: server.URL}, {Provider: "openai", BaseURL: server.URL + "/v1/"}} {
+		m.APIKey = "k"
+		l, err := List(t.Context(), m)
+		want := []ListedModel{{"a", 1}, {"b", 2}, {"c", 3}, {"d", 4}, {"e", 5}, {"f", 0}, {"g", 0}}
+		if err != nil || !slices.Equal(l.Models, want) || time.Since(l.Date) > time.Minute || l.Received.Before(l.Sent) {
+			t.Errorf("%s: %+v, %v", m.Provider, l, err)
+		}
+	}
+	for _, url := range []string{server.URL + "/moved", server.URL + "/other"} {
+		l, err := List(t.Context(), config.Model{Provider: "openai", BaseURL: url, APIKey: "k"})
+		if !errors.Is(err, ErrNoList) || l.Date.IsZero() {
+			t.Errorf("%s: %+v, %v", url, l, err)
+		}
+	}
+	if _, err := List(t.Context(), config.Model{Provider: "openai", BaseURL: "http://127.0.0.1:1"}); err == nil || errors.Is(err, ErrNoList) {
+		t.Errorf("nobody answers: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@
 package hostlog
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
@@ -208,26 +209,28 @@ type Repeat struct {
 	Message string    `json:"message"`
 	Count   int       `json:"count"`
 	Last    time.Time `json:"last"`
+	// Instance is the channel or provider of tools that they are about, if they are about one.
+	Instance string `json:"instance,omitempty"`
 	// Detail is the error of the latest one.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Repeats counts the kept warnings and errors since a time by their area and message, and returns those with at least least of them, the
+// Repeats counts the kept warnings and errors since a time by their area, message and instance, and returns those with at least least of them, the
 // most frequent first.
 func (l *Log) Repeats(since time.Time, least int) []Repeat {
-	type key struct{ area, message string }
+	type key struct{ area, message, instance string }
 	counts := map[key]*Repeat{}
 	for _, r := range l.Records(Filter{Level: slog.LevelWarn}) {
 		if r.Time.Before(since) {
 			continue
 		}
-		k := key{r.Area, r.Message}
+		k := key{r.Area, r.Message, cmp.Or(r.Get("instance"), r.Get("channel"))}
 		if counts[k] == nil {
-			counts[k] = &Repeat{Area: r.Area, Message: r.Message}
+			counts[k] = &Repeat{Area: r.Area, Message: r.Message, Instance: k.instance}
 		}
 		c := counts[k]
 		c.Count++
-		c.Level, c.Last, c.Detail = r.Level, r.Time, r.Get("error")
+		c.Level, c.Last, c.Detail = r.Level, r.Time, cmp.Or(r.Get("error"), r.Get("fields.error"))
 	}
 	var out []Repeat
 	for _, c := range counts {
@@ -239,7 +242,7 @@ func (l *Log) Repeats(since time.Time, least int) []Repeat {
 		if a.Count != b.Count {
 			return b.Count - a.Count
 		}
-		return strings.Compare(a.Message, b.Message)
+		return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Instance, b.Instance))
 	})
 	return out
 }

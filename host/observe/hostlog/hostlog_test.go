@@ -99,6 +99,14 @@ func TestRepeats(t *testing.T) {
 	for range 5 {
 		log.Info("often, and fine")
 	}
+	for range 2 {
+		log.Warn("connection ended", "instance", "irc", slog.Group("fields", "error", "refused"))
+		log.Warn("connection ended", "channel", "telegram")
+	}
+	two := kept.Repeats(time.Now().Add(-time.Hour), 2)
+	if len(two) != 3 || two[1].Instance != "irc" || two[1].Detail != "refused" || two[2].Instance != "telegram" {
+		t.Errorf("repeats %+v", two)
+	}
 	got := kept.Repeats(time.Now().Add(-time.Hour), 3)
 	if len(got) != 1 || got[0].Count != 3 || got[0].Detail != "429" || got[0].Area != "observe" {
 		t.Errorf("repeats %+v", got)

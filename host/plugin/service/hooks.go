@@ -34,13 +34,20 @@ const MaxHookBody = 4 << 20
 func (s *Server) Hooks() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A plugin writes the answer, and it is served at an address of the operator: no browser may execute it.
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; sandbox")
+		w.Header().Set("Content-Security-Policy", hookPolicy)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		instance, code := s.receive(w, r)
 		s.config.Events.Publish(HookServed{instance, code})
 	})
+}
+
+const hookPolicy = "default-src 'none'; sandbox"
+
+// Refused reports whether an answer is that of Hooks to a path that no plugin has registered. It shows people whether their proxy leads here.
+func Refused(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusNotFound && resp.Header.Get("Content-Security-Policy") == hookPolicy
 }
 
 // receive answers one request and returns the status.

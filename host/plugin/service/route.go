@@ -34,8 +34,8 @@ type route struct {
 // prefix is the prefix of all paths.
 const prefix = "/hooks/"
 
-// hookURLPath is the path of a route in its URL.
-func hookURLPath(instance, path string) string {
+// HookPath is the path of a route in its URL.
+func HookPath(instance, path string) string {
 	if path == "" {
 		return prefix + instance
 	}
@@ -67,7 +67,7 @@ func (s *Server) claim(h *hook) (r *route, err error) {
 	defer func() { s.unremember(forgotten) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := hookURLPath(h.guest.instance, h.path)
+	key := HookPath(h.guest.instance, h.path)
 	r = s.routes[key]
 	if r == nil {
 		forgotten = s.makeRoom(h.guest.instance)
@@ -112,7 +112,7 @@ func (s *Server) makeRoom(instance string) []*route {
 	if len(all) < maxRoutes || i < 0 {
 		return nil
 	}
-	delete(s.routes, hookURLPath(instance, all[i].path))
+	delete(s.routes, HookPath(instance, all[i].path))
 	return all[i : i+1]
 }
 
@@ -178,7 +178,7 @@ func (s *Server) remember(ctx context.Context) error {
 		}
 		for _, key := range keys {
 			instance, path, _ := strings.Cut(key, "/")
-			s.routes[hookURLPath(instance, path)] = newRoute(instance, path)
+			s.routes[HookPath(instance, path)] = newRoute(instance, path)
 		}
 		after = keys[len(keys)-1]
 	}

@@ -69,7 +69,7 @@ func (s *Server) Webhook(stream webhookStream) error {
 	if err := s.keep(ctx, r); err != nil {
 		return s.trouble(ctx, "keep the path of a webhook", err)
 	}
-	s.log.Info("webhook is served", "instance", h.guest.instance, "path", hookURLPath(r.instance, r.path))
+	s.log.Info("webhook is served", "instance", h.guest.instance, "path", HookPath(r.instance, r.path))
 	return s.serve(h, stream, read)
 }
 
@@ -106,7 +106,7 @@ func (s *Server) serve(h *hook, stream webhookStream, read <-chan error) error {
 			return errOver
 		}
 	}
-	url := s.config.PublicURL + hookURLPath(h.guest.instance, h.path)
+	url := s.config.PublicURL + HookPath(h.guest.instance, h.path)
 	if err := pass(&hostv1.WebhookResponse{Frame: &hostv1.WebhookResponse_Url{Url: url}}); err != nil {
 		return err
 	}

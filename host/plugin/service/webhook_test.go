@@ -539,7 +539,7 @@ func FuzzHooks(f *testing.F) {
 		}
 		r := newRoute("one", "a")
 		r.hook = h
-		s.routes[hookURLPath("one", "a")] = r
+		s.routes[HookPath("one", "a")] = r
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

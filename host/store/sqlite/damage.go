@@ -19,7 +19,7 @@ import (
 
 // Damage is looked for when the store is opened. Found later, it would fail one message after the other.
 
-// checkWall bounds the search for damage, so that a large store does not delay the start. Pages that it has not reached by then are not
+// checkWall bounds the search for damage when the store is opened, so that a large store does not delay the start. Pages that it has not reached by then are not
 // checked. Tests change it.
 var checkWall = 2 * time.Second
 
@@ -42,10 +42,15 @@ func vanished(lock *os.File, path string) error {
 	return fmt.Errorf("%s is missing or empty, but this folder has had a database: restore it from a backup, or start with another store.dir", path)
 }
 
-// check checks that every page is where the database says, and readable. It does not compare indexes, which takes far longer.
-func check(ctx context.Context, conn *sql.Conn, path string) error {
+// checkBriefly is check for the start.
+func checkBriefly(ctx context.Context, conn *sql.Conn, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWall)
 	defer cancel()
+	return check(ctx, conn, path)
+}
+
+// check checks that every page is where the database says, and readable, until ctx ends. It does not compare indexes, which takes far longer.
+func check(ctx context.Context, conn *sql.Conn, path string) error {
 	var found string
 	err := conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
 	switch {
@@ -88,9 +93,15 @@ const leastFree = 1 << 20
 
 // full reports whether the file system of a folder has hardly any free space.
 func full(dir string) bool {
+	free, err := Free(dir)
+	return err == nil && free < leastFree
+}
+
+// Free returns the free space of the file system of a folder, in bytes.
+func Free(dir string) (uint64, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)
-	return err == nil && s.Bavail*uint64(s.Bsize) < leastFree
+	return s.Bavail * uint64(s.Bsize), err
 }
 
 func damaged(path string, err error) error {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/policy/journal"
@@ -82,4 +83,61 @@ func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) 
 		return func(func(journal.ShadowDifference, error) bool) {}
 	}
 	return shadowDifferences(ctx, r.db, f)
+}
+
+// Newest is the schema version that this program writes.
+func Newest() int {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil { // they are embedded
+		panic(err)
+	}
+	return len(files)
+}
+
+// Health is what Check finds.
+type Health struct {
+	Version int       // of the schema; 0 if there is no database
+	Latest  time.Time // start of the latest turn; zero if there is none
+}
+
+// Check looks at the database in a folder. Its error says that the database is missing, damaged or cannot be read. It takes no lock: a
+// host may be running. The end of ctx ends the search for damage.
+func Check(ctx context.Context, dir string) (h Health, err error) {
+	path := filepath.Join(dir, "flynn.db")
+	if err := lost(dir, path); err != nil {
+		return h, err
+	}
+	r, err := OpenReader(ctx, dir)
+	if err != nil {
+		return h, advise(path, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.db == nil {
+		return h, nil
+	}
+	h.Version = r.version
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return h, advise(path, err)
+	}
+	defer conn.Close()
+	if err := check(ctx, conn, path); err != nil || r.version == 0 || r.version > Newest() {
+		return h, advise(path, err)
+	}
+	var last sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT max(last) FROM sessions").Scan(&last); err != nil && ctx.Err() == nil {
+		return h, advise(path, err)
+	}
+	h.Latest = instant(last.Int64)
+	return h, nil
+}
+
+// lost is vanished for a folder that may not have been used yet.
+func lost(dir, path string) error {
+	lock, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil
+	}
+	defer lock.Close()
+	return vanished(lock, path)
 }

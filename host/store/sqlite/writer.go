@@ -72,7 +72,7 @@ func newWriter(ctx context.Context, path, host string, fresh bool) (*writer, err
 		return nil, errors.Join(err, db.Close())
 	}
 	if !fresh {
-		err = check(ctx, conn, path)
+		err = checkBriefly(ctx, conn, path)
 	}
 	if err == nil {
 		err = migrate(ctx, conn)

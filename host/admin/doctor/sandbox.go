@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/admin/preflight"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+)
+
+func checkSandbox(ctx context.Context, x *exam) {
+	s := x.Config.Sandbox
+	if !s.Enabled {
+		return
+	}
+	if s.OnUnavailable == "host" {
+		x.at(Finding{Code: SandboxFallsBack, What: `on_unavailable = "host"`, Mend: `write on_unavailable = "deny", or remove the line`}, "sandbox", "on_unavailable")
+	}
+	if x.Running == nil {
+		x.supervisor(ctx)
+	}
+	if x.engine(ctx) {
+		x.engineHas(ctx)
+	}
+}
+
+// supervisor looks for the program that is the first process of every sandbox.
+func (x *exam) supervisor(ctx context.Context) {
+	err, ended := within(ctx, func() error {
+		_, err := program.FindSupervisor(slog.New(slog.DiscardHandler))
+		return err
+	})
+	switch {
+	case !ended:
+		x.unexamined("the program flynn-sandboxd, because it is still being built")
+	case err != nil:
+		x.add(Finding{Code: SandboxSupervisor, What: err.Error(), Mend: "install Flynn again, as a whole: flynn-sandboxd lies beside flynn in a release"})
+	}
+}
+
+// engine reports whether the engine answers.
+func (x *exam) engine(ctx context.Context) bool {
+	why := ""
+	if x.Running != nil {
+		if s := x.Running.Status.Sandbox; s.Enabled && !s.Available {
+			why = s.Detail
+		}
+	} else if silent := preflight.Engine(ctx, x.Config); len(silent) > 0 {
+		why = silent[0].Problem
+	}
+	if why == "" {
+		return true
+	}
+	command := "systemctl start docker"
+	if x.system == "darwin" {
+		command = "open -a Docker"
+	}
+	x.at(Finding{Code: EngineSilent, What: why, Mend: "start the engine, or name it with engine under [sandbox]", Command: command}, "sandbox", "enabled")
+	return false
+}
+
+// engineHas looks for the runtimes and images of all sandboxes.
+func (x *exam) engineHas(ctx context.Context) {
+	driver, err := fleet.Driver(x.Config.Sandbox)
+	if err != nil {
+		return
+	}
+	defer driver.Close()
+	engine, err := driver.Capabilities(ctx)
+	if err != nil {
+		x.unexamined("runtimes and images of the engine, because it does not answer here")
+		return
+	}
+	seen := map[string]bool{}
+	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(x.Config.Sandboxes))...) {
+		s, table := x.Config.Sandbox, []string{"sandbox"}
+		if name != "" {
+			s, table = x.Config.Sandboxes[name], []string{"sandboxes", name}
+		}
+		if err := engine.Supports(s.Runtime); err != nil && !seen["runtime "+s.Runtime] {
+			seen["runtime "+s.Runtime] = true
+			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there", Command: "docker info --format '{{.Runtimes}}'"},
+				append(table, "runtime")...)
+		}
+		x.image(ctx, driver, s, table, seen)
+	}
+}
+
+func (x *exam) image(ctx context.Context, driver *docker.Driver, s config.Sandbox, table []string, seen map[string]bool) {
+	if s.Dockerfile != "" || s.Compose != "" || seen["image "+s.Image] {
+		return // built at the first use
+	}
+	seen["image "+s.Image] = true
+	if _, err := driver.InspectImage(ctx, s.Image); !errors.Is(err, image.ErrNoImage) {
+		return
+	}
+	on := ""
+	if e := cmp.Or(s.Engine, x.Config.Sandbox.Engine); e != "" {
+		on = "--host " + quoted(e) + " "
+	}
+	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + quoted(s.Image)}, append(table, "image")...)
+}

@@ -1,0 +1,71 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// leastRoom is the free space below which the disk of the store counts as low, in bytes.
+const leastRoom = 512 << 20
+
+func checkStore(ctx context.Context, x *exam) {
+	dir := x.Config.Store.Dir
+	if _, err := os.Stat(dir); err != nil {
+		return // the first start makes it
+	}
+	switch h, err := sqlite.Check(ctx, dir); {
+	case ctx.Err() != nil:
+		x.unexamined("the rest of the store, because it is large")
+	case err != nil:
+		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else", Command: "cp -a " + quoted(dir) + " " + quoted(dir+".damaged")})
+	case h.Version > sqlite.Newest():
+		x.add(Finding{Code: StoreNewer, What: "the store in " + dir + " is of a newer flynn", Mend: "install that flynn again, or restore a backup from before", Command: "flynn --version"})
+	case time.Until(h.Latest) > maxOffset:
+		x.clock(-time.Until(h.Latest), "the latest turn in the store")
+	}
+	if free, err := x.free(dir); err == nil && free < leastRoom {
+		x.add(Finding{
+			Code: StoreRoom, What: "the disk of " + dir + " has " + megabytes(free) + " left", Mend: "delete old conversations, or give [store] dir a larger disk",
+			Command: "flynn session list",
+		})
+	}
+	if x.Running == nil && inUse(dir) {
+		x.add(Finding{
+			Code: StoreInUse, What: "another flynn uses " + dir + ", and does not answer at " + x.Config.Gateway.Listen,
+			Mend: "stop it, or give this configuration a store of its own with [store] dir", Command: "ps -C flynn -o pid,args",
+		})
+	}
+}
+
+// inUse reports whether a host uses a store. It does not create the lock.
+func inUse(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+		return false
+	}
+	f, err := sqlite.Lock(dir)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, store.ErrLocked)
+}
+
+// maxOffset is the difference between two clocks that does not matter.
+const maxOffset = 90 * time.Second
+
+// clock reports that this machine's clock is off.
+func (x *exam) clock(off time.Duration, by string) {
+	how := "ahead of"
+	if off < 0 {
+		how, off = "behind", -off
+	}
+	x.add(Finding{
+		Code: ClockWrong, What: "the clock of this machine is " + off.Round(time.Second).String() + " " + how + " " + by,
+		Mend: "have the clock set by the network", Command: "timedatectl set-ntp true",
+	})
+}
