@@ -16,7 +16,7 @@ func CommandLine(path, command string) string {
 
 // ShellWord quotes a word for a shell if that is needed.
 func ShellWord(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("/._-+=@%,:", r) && !isWord(r) }) {
+	if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("/._-+=@%,:", r) && !isWord(r) }) {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	return word

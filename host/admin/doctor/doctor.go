@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -53,6 +54,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Unexamined names what could not be looked at, and why.
 	Unexamined []string `json:"unexamined"`
+	// Weaker is what this system guarantees less of than Linux. It is no finding, because nothing mends it.
+	Weaker []string `json:"weaker"`
 }
 
 // exam is one look at a Flynn. Its methods are safe for concurrent use.
@@ -106,7 +109,7 @@ func Run(ctx context.Context, s Subject) (Report, error) {
 		}
 	}
 	x := &exam{
-		Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}},
+		Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}, Weaker: append([]string{}, backend.WeakerThanLinux()...)},
 		free: sqlite.Free, system: runtime.GOOS,
 	}
 	return x.run(ctx), ctx.Err()

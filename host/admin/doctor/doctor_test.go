@@ -597,6 +597,15 @@ func TestMacOS(t *testing.T) {
 	}
 }
 
+// TestWeakerSystem checks that what the system lacks is said, and is no finding.
+func TestWeakerSystem(t *testing.T) {
+	r := Report{Weaker: []string{"plugins are not restricted"}}
+	lines := r.Lines(func(_, text string) string { return text })
+	if want := []string{"on this system: plugins are not restricted", "nothing is wrong or weak"}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
 func TestStoreOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
@@ -615,7 +624,7 @@ func TestStoreOfAnotherUser(t *testing.T) {
 
 func TestCommandsAreForAShell(t *testing.T) {
 	for path, want := range map[string]string{"/a/b-1.toml": "/a/b-1.toml", "/my data": "'/my data'", "/it's; rm": `'/it'\''s; rm'`, "$HOME": "'$HOME'"} {
-		if got := quoted(path); got != want {
+		if got := config.ShellWord(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}

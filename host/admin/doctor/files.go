@@ -33,7 +33,7 @@ func checkFiles(_ context.Context, x *exam) {
 			continue
 		}
 		x.add(Finding{
-			Code: FileWritable, What: fmt.Sprintf("everybody can write to %s (mode %04o)", path, info.Mode().Perm()), Command: "chmod o-w " + quoted(path),
+			Code: FileWritable, What: fmt.Sprintf("everybody can write to %s (mode %04o)", path, info.Mode().Perm()), Command: "chmod o-w " + config.ShellWord(path),
 			File: path, Fixable: true, remove: othersWrite,
 		})
 	}
@@ -41,7 +41,7 @@ func checkFiles(_ context.Context, x *exam) {
 
 // readable reports a file or folder with secrets that others can read.
 func (x *exam) readable(path, what string) {
-	x.add(Finding{Code: FileReadable, What: what, Command: "chmod go= " + quoted(path), File: path, Fixable: true, remove: othersAll})
+	x.add(Finding{Code: FileReadable, What: what, Command: "chmod go= " + config.ShellWord(path), File: path, Fixable: true, remove: othersAll})
 }
 
 // secretFiles are the files of secrets in the store, and files of variables beside the configuration.

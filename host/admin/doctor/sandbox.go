@@ -105,7 +105,7 @@ func (x *exam) image(ctx context.Context, driver *docker.Driver, s config.Sandbo
 	}
 	on := ""
 	if e := cmp.Or(s.Engine, x.Config.Sandbox.Engine); e != "" {
-		on = "--host " + quoted(e) + " "
+		on = "--host " + config.ShellWord(e) + " "
 	}
-	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + quoted(s.Image)}, append(table, "image")...)
+	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + config.ShellWord(s.Image)}, append(table, "image")...)
 }

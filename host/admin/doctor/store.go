@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -23,7 +24,7 @@ func checkStore(ctx context.Context, x *exam) {
 	case ctx.Err() != nil:
 		x.unexamined("the rest of the store, because it is large")
 	case err != nil:
-		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else", Command: "cp -a " + quoted(dir) + " " + quoted(dir+".damaged")})
+		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else", Command: "cp -a " + config.ShellWord(dir) + " " + config.ShellWord(dir+".damaged")})
 	case h.Version > sqlite.Newest():
 		x.add(Finding{Code: StoreNewer, What: "the store in " + dir + " is of a newer flynn", Mend: "install that flynn again, or restore a backup from before", Command: "flynn --version"})
 	case time.Until(h.Latest) > maxOffset:

@@ -36,6 +36,9 @@ func (r Report) Lines(paint func(colour, text string) string) (lines []string) {
 	for _, what := range r.Unexamined {
 		lines = append(lines, wrapped("not looked at: ", what)...)
 	}
+	for _, what := range r.Weaker {
+		lines = append(lines, wrapped("on this system: ", what)...)
+	}
 	if len(r.Findings) == 0 {
 		return append(lines, "nothing is wrong or weak")
 	}
@@ -81,15 +84,4 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-}
-
-// quoted is a path as a word of a command for a shell.
-func quoted(path string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+=@%,:", r)
-	}
-	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
