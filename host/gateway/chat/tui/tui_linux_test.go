@@ -224,8 +224,7 @@ func TestApprovals(t *testing.T) {
 	p.Await("a approve once")
 	p.Await("not shown, but followed: Badfile (bad)")
 	p.Type("s")
-	p.Await("as good as a shell: bad can run any program")
-	p.Await("- bad can run any program")
+	p.Await("2 session: this call in this session (as good as a shell: bad can run any\n    program)\n  - bad can run any program\n")
 	p.Type("3") // not offered
 	p.Await("answers the request")
 	p.Type(terminaltest.Escape)
@@ -329,7 +328,9 @@ func TestAttachments(t *testing.T) {
 	})
 	dir := t.TempDir()
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "note\u202etxt.exe"), []byte("the content"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700),
+		os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("the content"), 0o600),
+		os.WriteFile(filepath.Join(dir, "no\u202etxt.exe"), nil, 0o600), // a name that cannot be shown is not offered
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -341,15 +342,17 @@ func TestAttachments(t *testing.T) {
 	p.Await("/folder/")
 	p.Type(terminaltest.Enter)
 	p.Await("it is no file")
-	p.Type("/attach " + dir + "/no" + terminaltest.Tab + terminaltest.Enter)
-	p.Await("attached: note<U+202E>txt.exe")
+	p.Type("/attach " + dir + "/no" + terminaltest.Tab)
+	p.Await("/notes.txt")
+	p.Type(terminaltest.Enter)
+	p.Await("attached: notes.txt")
 	p.say("look")
 	p.Await("Seen.")
 	got := <-names
 	if len(got) != 1 {
 		t.Fatalf("attached %+v", got)
 	}
-	if data, ok := h.Kept(got[0].Digest); !ok || string(data) != "the content" {
+	if data, ok := h.Kept(got[0].Handle); !ok || string(data) != "the content" {
 		t.Errorf("kept %q", data)
 	}
 }
@@ -376,7 +379,7 @@ func TestResize(t *testing.T) {
 	p.Type("a draft of many words which will not fit")
 	p.Await("And some more of it.")
 	p.resize(20, 10)
-	p.Await("› a draft of many\n  words which will\n  not fit\nanswering, Ctrl-C\n")
+	p.Await("› a draft of many\n  words which will\n  not fit\nanswering, Ctrl-C")
 	for _, line := range strings.Split(p.Screen(), "\n") {
 		if n := len([]rune(line)); n > 20 {
 			t.Errorf("a line of %d cells: %q", n, line)
@@ -413,6 +416,10 @@ func TestTenThousandLines(t *testing.T) {
 	if len(found) != lines {
 		t.Errorf("%d lines", len(found))
 	}
+	if os.Getenv("DBG") != "" {
+		os.WriteFile("/tmp/first/all.txt", []byte(p.All()), 0o600)
+		os.WriteFile("/tmp/first/raw.txt", []byte(p.Raw()), 0o600)
+	}
 	for i, f := range found {
 		if f[1] != fmt.Sprintf("%05d", i) {
 			t.Fatalf("line %d is %q", i, f[0])
@@ -434,16 +441,17 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 		rude.Value{Name: "modes", Text: "\x1b[?1049h\x1b[?1000h\x1b[?25l\x1bc\x1b[!p\x1bP+q544e\x1b\\ \x1b_G\x1b\\ \x1b^x\x1b\\"},
 		rude.Value{Name: "cut", Text: "\x1b"}, rude.Value{Name: "half", Text: "\x1b["},
 	)
+	const hidden = "\x1b\x00\u009b\u009d\u202e\u2066"
 	clean := func(t *testing.T, p *program) {
 		t.Helper()
 		raw := p.Raw()
-		for _, bad := range []string{"\x1b]", "\u009d", "\x1bP", "\x1b_", "\x1b^", "\x1bc", "\x07", "\u202e", "\u2066", "\u009b", "\x1b[?1049h", "\x1b[?1000h"} {
+		for _, bad := range []string{"\x1b]", "\x1bP", "\x1b_", "\x1b^", "\x1bc", "\x07", "\x1b[?1049h", "\x1b[?1000h"} {
 			if strings.Contains(raw, bad) {
 				t.Errorf("the program wrote %q", bad)
 			}
 		}
-		if rest := sequences.ReplaceAllString(raw, ""); strings.ContainsAny(rest, "\x1b\x00\x9b\x9d") {
-			t.Errorf("a sequence of another kind: %.200q", rest[strings.IndexAny(rest, "\x1b\x00\x9b\x9d"):])
+		if rest := sequences.ReplaceAllString(raw, ""); strings.ContainsAny(rest, hidden) {
+			t.Errorf("a sequence of another kind: %.200q", rest[strings.IndexAny(rest, hidden):])
 		}
 	}
 	for _, v := range texts {
@@ -451,6 +459,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 			continue // TestTenThousandLines has a long one
 		}
 		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
 			h, p := serve(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
 				turn.Interim(v.Text + "\n\n" + v.Text)
 				_, err := turn.Run(ctx, gatewaytest.Call{

@@ -19,7 +19,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if m.quitting {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tall))
+	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tall()))
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -57,7 +57,6 @@ func (m *model) resize(msg tea.WindowSizeMsg) tea.Cmd {
 	first := m.width == 0
 	m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
 	m.talk.width = m.width
-	m.frame = frame{}
 	if first {
 		return m.conn.listen()
 	}
