@@ -32,15 +32,15 @@ func openConfig(ctx context.Context, cmd *cli.Command) (*edit.File, error) {
 // saveConfig shows what an edit changes, writes the file, and has a running flynn take it up.
 func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success string) error {
 	o, path := newOutput(ctx, cmd), configPath(ctx, cmd)
+	e := edited{Path: path, Diff: f.Diff()}
+	if !o.asJSON && !o.quiet {
+		fmt.Fprint(o.err, withoutControls(e.Diff))
+	}
 	if _, err := f.Load(getenvOf(ctx), host.Checks()...); err != nil {
 		return fmt.Errorf("nothing is written, because the file would be wrong: %w", err)
 	}
-	e := edited{Path: path, Diff: f.Diff()}
 	if e.Diff == "" {
 		return o.success(e, "%s says so already", path)
-	}
-	if !o.asJSON && !o.quiet {
-		fmt.Fprint(o.err, withoutControls(e.Diff))
 	}
 	if cmd.Bool("dry-run") {
 		return o.success(e, "Nothing is written.")

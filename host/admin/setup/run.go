@@ -159,8 +159,10 @@ func (s *Setup) putModel(f *edit.File, tier string, m Model, secrets string) err
 
 // named is a path as flynn.toml names it.
 func (s *Setup) named(path string) string {
-	if rel, err := filepath.Rel(s.dir(), path); err == nil && filepath.IsLocal(rel) {
-		return filepath.ToSlash(rel)
+	if dir, err := filepath.Abs(s.dir()); err == nil {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
 	}
 	return path
 }
