@@ -234,6 +234,10 @@ func (s *Setup) save(ctx context.Context, f *edit.File, a Answers) error {
 	if _, err := f.Load(s.Getenv, s.Checks...); err != nil {
 		return err
 	}
+	if f.Diff() == "" {
+		s.Asker.Say(s.Path + " says so already.")
+		return nil
+	}
 	if err := s.agreed(ctx, f, a); err != nil {
 		return err
 	}
