@@ -157,7 +157,7 @@ func testChannel(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return fmt.Errorf("channel %s does not work: %w", name, err)
 	}
-	return o.result(proof, "Channel %s works (%v). %s", name, proof.Took.Round(10*time.Millisecond), proof.Detail)
+	return o.result(proof, "Channel %s works (%v). %s", name, proof.Took.Round(time.Millisecond), proof.Detail)
 }
 
 func removeChannel(ctx context.Context, cmd *cli.Command) error {

@@ -31,6 +31,7 @@ type ModelAnswers struct {
 	APIKeyFile string `toml:"api_key_file"`
 
 	key    config.Secret // that was typed already
+	wrong  string        // address that was typed
 	askKey bool          // also where none is needed by custom
 }
 

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *Setup) proveModel(ctx context.Context, m *Model) (why string, err error
 	case err != nil:
 		return ExplainModel(cfg, err), nil
 	}
-	s.Asker.Say(fmt.Sprintf("It answered in %v.", m.Proof.Took.Round(10*time.Millisecond)))
+	s.Asker.Say(fmt.Sprintf("It answered in %v.", m.Proof.Took.Round(time.Millisecond)))
 	return "", nil
 }
 
@@ -93,7 +94,7 @@ func again(m Model, change string) ModelAnswers {
 	a := ModelAnswers{Provider: m.Maker.Name, Model: m.Name, BaseURL: m.BaseURL, askKey: change == "key"}
 	switch change {
 	case "address":
-		a.BaseURL, a.APIKeyEnv, a.key = "", m.KeyVar, m.Key
+		a.BaseURL, a.wrong, a.APIKeyEnv, a.key = "", m.BaseURL, m.KeyVar, m.Key
 	case "model":
 		a.Model, a.APIKeyEnv, a.key = "", m.KeyVar, m.Key
 	case "other":
@@ -111,7 +112,7 @@ func (s *Setup) askModel(ctx context.Context, a ModelAnswers, found Found) (Mode
 	if a.BaseURL != "" {
 		m.BaseURL = a.BaseURL
 	} else if maker.Ask {
-		if m.BaseURL, err = s.Asker.Text(ctx, "Address of the server", "usually ends in /v1", "http://127.0.0.1:8080/v1", ValidURL); err != nil {
+		if m.BaseURL, err = s.Asker.Text(ctx, "Address of the server", "usually ends in /v1", cmp.Or(a.wrong, "http://127.0.0.1:8080/v1"), ValidURL); err != nil {
 			return m, without(err, "--base-url")
 		}
 	}

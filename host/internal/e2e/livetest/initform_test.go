@@ -99,26 +99,26 @@ func TestCtrlCUndoesEachStepOfInit(t *testing.T) {
 	address := "127.0.0.1:" + freePort(t)
 	model := []string{"--model-provider", "demo", "--listen", address}
 	channel := append(model, "--channel", "telegram", "--set", "api_url="+server.URL)
-	token := step{"token of telegram", telegramtest.Token + terminaltest.Enter}
-	owner := step{"Make the next person who writes to it the owner?", "y"}
+	token := step{"┃ token of telegram", telegramtest.Token + terminaltest.Enter}
+	owner := step{"┃ Make the next person who writes to it the owner?", "y"}
 	for _, c := range []struct {
 		name  string
 		args  []string
 		steps []step // the last is where Ctrl-C comes
 		then  func()
 	}{
-		{name: "model", steps: []step{{await: "Which model shall answer?"}}},
-		{name: "address", args: []string{"--model-provider", "server"}, steps: []step{{await: "Address of the server"}}},
-		{name: "key", args: []string{"--model-provider", "openai"}, steps: []step{{await: "API key of OpenAI"}}},
+		{name: "model", steps: []step{{await: "┃ Which model shall answer?"}}},
+		{name: "address", args: []string{"--model-provider", "server"}, steps: []step{{await: "┃ Address of the server"}}},
+		{name: "key", args: []string{"--model-provider", "openai"}, steps: []step{{await: "┃ API key of OpenAI"}}},
 		{name: "name", args: []string{"--model-provider", "openai"}, steps: []step{
-			{"API key of OpenAI", "sk-1" + terminaltest.Enter}, {await: "Name of the model"},
+			{"┃ API key of OpenAI", "sk-1" + terminaltest.Enter}, {await: "┃ Name of the model"},
 		}},
 		{name: "the model's answer", args: []string{"--model-provider", "server", "--base-url", silent(t), "--model", "x"}, steps: []step{{await: "Asking x for one word"}}},
-		{name: "a model that fails", args: []string{"--model-provider", "server", "--base-url", "http://127.0.0.1:1", "--model", "x"}, steps: []step{{await: "What now?"}}},
-		{name: "channel", args: model, steps: []step{{await: "Over which channel"}}},
-		{name: "token", args: channel, steps: []step{{await: "token of telegram"}}},
+		{name: "a model that fails", args: []string{"--model-provider", "server", "--base-url", "http://127.0.0.1:1", "--model", "x"}, steps: []step{{await: "┃ What now?"}}},
+		{name: "channel", args: model, steps: []step{{await: "┃ Over which channel"}}},
+		{name: "token", args: channel, steps: []step{{await: "┃ token of telegram"}}},
 		{name: "the platform's answer", args: append(model, "--channel", "telegram", "--set", "api_url="+silent(t)), steps: []step{token, {await: "whether it knows the account"}}},
-		{name: "a wrong token", args: channel, steps: []step{{"token of telegram", "1:wrong" + terminaltest.Enter}, {await: "What now?"}}},
+		{name: "a wrong token", args: channel, steps: []step{{"┃ token of telegram", "1:wrong" + terminaltest.Enter}, {await: "┃ What now?"}}},
 		{name: "owner", args: channel, steps: []step{token, {await: owner.await}}},
 		{name: "first message", args: channel, steps: []step{token, owner, {await: "Write to it now"}}},
 		{name: "code", args: channel, steps: []step{token, owner, {await: "Write to it now"}, {await: "Does your own chat show this code?"}}, then: func() {
@@ -160,44 +160,42 @@ func TestInitForm(t *testing.T) {
 	t.Cleanup(models.Close)
 	address := "127.0.0.1:" + freePort(t)
 	f.run("--listen", address, "--set", "api_url="+server.URL, "--model-provider", "server")
+	const empty = "\x15" // Ctrl-U
 	f.walk(
-		step{"Address of the server", strings.Repeat("\x7f", 40) + "localhost" + terminaltest.Enter},
-		step{"must be such as", strings.Repeat("\x7f", 40) + "http://127.0.0.1:1/v1" + terminaltest.Enter},
+		step{"┃ Address of the server", empty + "localhost" + terminaltest.Enter},
+		step{"must be such as", empty + "http://127.0.0.1:1/v1" + terminaltest.Enter},
 		step{"does not list any", terminaltest.Enter},
 		step{"it is needed", "small" + terminaltest.Enter},
 		step{"nothing answers at http://127.0.0.1:1/v1", ""},
 		step{"> give the address again", terminaltest.Enter},
-		step{"Address of the server", strings.Repeat("\x7f", 40) + models.URL + "/v1" + terminaltest.Enter},
-		step{"wants an API key, and there is none", ""},
-		step{"> give the address again", terminaltest.Down},
+		step{"give the address again\n┃ Address of the server\n┃ usually ends in /v1\n┃ > http://127.0.0.1:1/v1", empty + models.URL + "/v1" + terminaltest.Enter},
+		step{"wants an API key, and there is none.\n┃ What now?\n┃ > give the address again", terminaltest.Down},
 		step{"> give the key again", terminaltest.Enter},
-		step{"API key of", "wrong" + terminaltest.Enter},
-		step{"the key is not accepted", ""},
-		step{"> give the address again", terminaltest.Down},
+		step{"┃ API key of", "wrong" + terminaltest.Enter},
+		step{"Copy it again, whole.\n┃ What now?\n┃ > give the address again", terminaltest.Down},
 		step{"> give the key again", terminaltest.Enter},
-		step{"API key of", "k3y" + terminaltest.Enter},
-		step{`there is no model "small"`, ""},
-		step{"> give the address again", terminaltest.Down + terminaltest.Down},
+		step{"give the key again\n┃ API key of", "k3y" + terminaltest.Enter},
+		step{"or the address is wrong.\n┃ What now?\n┃ > give the address again", terminaltest.Down + terminaltest.Down},
 		step{"> choose another model", terminaltest.Enter},
-		step{"Name of the model", "large" + terminaltest.Enter},
+		step{"┃ Name of the model", "large" + terminaltest.Enter},
 		step{"It answered in", ""},
 		step{"> Telegram", terminaltest.Enter},
-		step{"token of telegram", "1:wrong" + terminaltest.Enter},
+		step{"┃ token of telegram", "1:wrong" + terminaltest.Enter},
 		step{"> give its token and settings again", terminaltest.Enter},
-		step{"token of telegram", telegramtest.Token + terminaltest.Enter},
+		step{"again\n┃ token of telegram", telegramtest.Token + terminaltest.Enter},
 		step{"It does, after", ""},
-		step{"Make the next person", "y"},
+		step{"┃ Make the next person", "y"},
 		step{"Write to it now", ""},
 	)
 	chat := server.Private("Ann")
 	chat.Say("hello")
-	f.Await("Does your own chat show this code?")
+	f.Await("┃ Does your own chat show this code?")
 	_, code, _ := strings.Cut(f.Screen(), "got the code ")
 	code, _, _ = strings.Cut(code, ".")
 	if got := chat.AwaitMessages(1)[0].Text; code == "" || !strings.Contains(got, code) {
 		t.Errorf("the terminal shows the code %q, the chat %q", code, got)
 	}
-	f.walk(step{"Does your own chat show this code?", "y"}, step{"Start flynn now", "n"}, step{"Start it with: flynn --config", ""})
+	f.walk(step{"┃ Does your own chat show this code?", "y"}, step{"┃ Start flynn now", "n"}, step{"Start it with: flynn --config", ""})
 	if code := f.code(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -228,7 +226,7 @@ func TestInitForm(t *testing.T) {
 
 	// Again: it shows what there is, and what would change. "No" leaves the file alone.
 	f.run("--model-provider", "demo")
-	f.walk(step{"is there already", ""}, step{"default = openai/large", ""}, step{`-model = "large"`, ""}, step{"Write this to", "n"})
+	f.walk(step{"is there already", ""}, step{"default = openai/large", ""}, step{`-model = "large"`, ""}, step{"┃ Write this to", "n"})
 	if code := f.code(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
@@ -236,7 +234,7 @@ func TestInitForm(t *testing.T) {
 		t.Errorf("the file has become\n%s", after)
 	}
 	f.run()
-	f.walk(step{"What shall change?", terminaltest.Down}, step{"> the model", terminaltest.Enter}, step{"Which model shall answer?", terminaltest.CtrlC})
+	f.walk(step{"┃ What shall change?", terminaltest.Down}, step{"> the model", terminaltest.Enter}, step{"┃ Which model shall answer?", terminaltest.CtrlC})
 	if code := f.code(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
