@@ -38,7 +38,7 @@ type Terminal struct {
 }
 
 // patience bounds every wait; a quiet machine needs a fraction of it.
-const patience = 5 * time.Second
+const patience = time.Minute
 
 // keptLines bounds what is kept of the lines that have left the screen.
 const keptLines = 50_000
