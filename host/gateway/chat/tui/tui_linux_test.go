@@ -416,10 +416,6 @@ func TestTenThousandLines(t *testing.T) {
 	if len(found) != lines {
 		t.Errorf("%d lines", len(found))
 	}
-	if os.Getenv("DBG") != "" {
-		os.WriteFile("/tmp/first/all.txt", []byte(p.All()), 0o600)
-		os.WriteFile("/tmp/first/raw.txt", []byte(p.Raw()), 0o600)
-	}
 	for i, f := range found {
 		if f[1] != fmt.Sprintf("%05d", i) {
 			t.Fatalf("line %d is %q", i, f[0])
@@ -509,6 +505,7 @@ func TestCtrlC(t *testing.T) {
 		p.Type(terminaltest.CtrlC)
 		p.Await("✗ the turn was stopped")
 		p.once("Thinking about it")
+		p.AwaitGone("Ctrl-C again leaves") // after a while it would not
 		p.Type("more")
 		p.Await("› more")
 	})
