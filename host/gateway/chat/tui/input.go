@@ -126,8 +126,10 @@ func (in *input) update(msg tea.Msg) tea.Cmd {
 
 // lay sets the room of the input, and returns its lines and where its cursor is.
 func (in *input) lay(width, rows int) ([]string, *tea.Cursor) {
-	in.area.MaxHeight = rows
-	in.area.SetWidth(max(width, 1))
-	in.update(nil) // scrolls to the cursor, by the new width
+	if width = max(width, 1); in.area.Width() != width || in.area.MaxHeight != rows {
+		in.area.MaxHeight = rows
+		in.area.SetWidth(width)
+		in.update(nil) // scrolls to the cursor
+	}
 	return strings.Split(in.area.View(), "\n"), in.area.Cursor()
 }

@@ -379,10 +379,10 @@ func TestResize(t *testing.T) {
 		return text + " The end.", ctx.Err()
 	})
 	p.say("go")
-	p.Type("a draft of many words which will not fit")
+	p.Type("a draft of many words which will not fit, at least not as a whole")
 	p.Await("And some more of it.")
 	p.resize(20, 10)
-	p.Await("› a draft of many\n  words which will\n  not fit\nanswering, Ctrl-C")
+	p.Await("› words which will\n  not fit, at least\n  not as a whole\nanswering, Ctrl-C") // where the cursor is
 	for _, line := range strings.Split(p.Screen(), "\n") {
 		if n := len([]rune(line)); n > 20 {
 			t.Errorf("a line of %d cells: %q", n, line)
@@ -391,7 +391,7 @@ func TestResize(t *testing.T) {
 	p.resize(4, 3)
 	p.resize(1, 1)
 	p.resize(80, 24)
-	p.Await("› a draft of many words which will not fit\nanswering, Ctrl-C stops · main · demo")
+	p.Await("› a draft of many words which will not fit, at least not as a whole\nanswering, Ctrl-C stops · main · demo")
 	close(g["end"])
 	p.Await("The end.")
 	p.Await("ready · main")
@@ -570,6 +570,10 @@ func TestRestart(t *testing.T) {
 		if text != "slow" {
 			return gatewaytest.Demo(ctx, turn, text)
 		}
+		turn.Interim("Let me see.")
+		if _, err := turn.Run(ctx, gatewaytest.Call{Tool: "shell", Args: map[string]string{"command": "make"}, Decision: "run", Output: "made"}); err != nil {
+			return "", err
+		}
 		turn.Say("The first part.\n\nHalf ")
 		g.wait(ctx, "end")
 		turn.Say("and half.")
@@ -582,11 +586,11 @@ func TestRestart(t *testing.T) {
 	p.say("meanwhile")
 	p.Await("is sent with the next connection: meanwhile")
 	close(g["end"])
-	h.AwaitFinal(2)
+	h.AwaitFinal(4)
 	h.Start()
 	p.Await("You said: meanwhile")
 	p.Await("ready · main")
-	for _, text := range []string{"The first part.", "Half and half.", "› slow", "› meanwhile"} {
+	for _, text := range []string{"Let me see.", "✓ shell make [on the host]", "The first part.", "Half and half.", "› slow", "› meanwhile"} {
 		p.once(text)
 	}
 	if n := h.Accepted(); n != 2 {
@@ -618,12 +622,15 @@ func TestPaste(t *testing.T) {
 		got <- text
 		return "Thanks.", nil
 	})
-	p.Paste("one\r\ntwo\x1b[2J\rthree")
+	p.Paste("one\r\ntwo\x1b[2J\u202e\rthree")
 	p.Await("› one\n  two\n  three\n")
 	p.Type(terminaltest.Enter)
 	p.Await("Thanks.")
 	if text := <-got; text != "one\ntwo\nthree" {
 		t.Errorf("sent %q", text)
+	}
+	if strings.Contains(p.Raw(), "\u202e") {
+		t.Error("a paste changes the direction of the screen")
 	}
 	long := strings.TrimSuffix(strings.Repeat("a line of a paste\n", 400), "\n")
 	p.Type("see: ")
