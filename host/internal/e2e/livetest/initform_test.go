@@ -181,7 +181,13 @@ func TestInitForm(t *testing.T) {
 		step{"It answered in", ""},
 		step{"> Telegram", terminaltest.Enter},
 		step{"┃ token of telegram", "1:wrong" + terminaltest.Enter},
-		step{"> give its token and settings again", terminaltest.Enter},
+		step{"> give its token and settings again", ""},
+	)
+	if left := f.processes(); len(left) > 0 {
+		t.Errorf("the plugin on trial is left: %q", left)
+	}
+	f.Type(terminaltest.Enter)
+	f.walk(
 		step{"again\n┃ token of telegram", telegramtest.Token + terminaltest.Enter},
 		step{"It does, after", ""},
 		step{"┃ Make the next person", "y"},
