@@ -305,7 +305,7 @@ func TestHistoryOfTheInput(t *testing.T) {
 	}
 }
 
-// What was said before the program began is there, and Up brings it back.
+// The messages from before the program began are shown, and Up brings them back.
 func TestHistoryOfTheConversation(t *testing.T) {
 	h := gatewaytest.Serve(t, gatewaytest.Demo)
 	err := h.Submit(t.Context(), message.Message{
@@ -431,7 +431,7 @@ func TestTenThousandLines(t *testing.T) {
 // sequences are the escape sequences that the program itself writes: styles, and the moves and modes of its renderer.
 var sequences = regexp.MustCompile(`\x1b\[[0-9;?>=$ ]*[a-zA-Z]|\x1b\[\?[0-9]+\$p|\x1b[78M]|\x1b\[>[0-9;]*[qu]`)
 
-// What models, tools and files say cannot steer the terminal.
+// The texts of models, tools and files cannot steer the terminal.
 func TestNobodySteersTheTerminal(t *testing.T) {
 	texts := rude.Texts()
 	texts = append(texts,
