@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/flynnhost/flynn/host/internal/terminal/terminaltest"
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 )
@@ -25,13 +27,14 @@ type form struct {
 	t    *testing.T
 	dir  string // for the configuration
 	tool string // folder of the plugin telegram, of this test alone
+	kind string // of terminal
 	wait func() error
 }
 
 // newForm prepares a run: a folder, and a plugin of its own, by which its processes are known.
 func newForm(t *testing.T) *form {
 	t.Helper()
-	f := &form{t: t, dir: filepath.Join(t.TempDir(), "new", "site"), tool: filepath.Join(t.TempDir(), "telegram")}
+	f := &form{t: t, kind: "xterm-256color", dir: filepath.Join(t.TempDir(), "new", "site"), tool: filepath.Join(t.TempDir(), "telegram")}
 	if err := os.CopyFS(f.tool, os.DirFS(telegramDir(t))); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,7 @@ func (f *form) run(args ...string) {
 	f.t.Helper()
 	f.Terminal = terminaltest.Open(f.t, 100, 40)
 	cmd := exec.Command(filepath.Join(bin(f.t), "flynn"), append([]string{"init", "--dir", f.dir, "--plugin-dir", "telegram=" + f.tool}, args...)...)
-	cmd.Env = []string{"HOME=" + f.t.TempDir(), "TERM=xterm-256color", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + f.t.TempDir(), "TERM=" + f.kind, "PATH=" + os.Getenv("PATH")}
 	f.wait = f.Run(cmd)
 }
 
@@ -70,13 +73,13 @@ func (f *form) code() int {
 	return 0
 }
 
-// processes are those that run the plugin of the test.
+// processes are those that run the plugin of the test, without flynn init itself.
 func (f *form) processes() (list []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range all {
 		program, _ := os.Readlink(p + "/exe")
 		text, _ := os.ReadFile(p + "/cmdline")
-		if strings.Contains(program+string(text), f.tool) {
+		if strings.Contains(program+string(text), f.tool) && !strings.Contains(string(text), "\x00init\x00") {
 			list = append(list, p+" "+strings.ReplaceAll(string(text), "\x00", " "))
 		}
 	}
@@ -149,6 +152,37 @@ func TestCtrlCUndoesEachStepOfInit(t *testing.T) {
 				t.Error("the terminal shows a secret")
 			}
 		})
+	}
+}
+
+// TestInitOnADumbTerminal asks in lines. What is typed as a secret is not shown, and Ctrl-C there brings the echo back.
+func TestInitOnADumbTerminal(t *testing.T) {
+	f := newForm(t)
+	f.kind = "dumb"
+	f.run("--model-provider", "openai", "--no-channel", "--listen", "127.0.0.1:"+freePort(t), "--no-check")
+	f.walk(step{"it is not shown):", "sk-two\r"}, step{"[gpt-5-mini]:", "\r"}, step{"Start flynn now, here in the terminal? [Y/n]:", "what\r"}, step{"answer with y or n", "n\r"})
+	if code := f.code(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if text := read(t, filepath.Join(f.dir, "flynn-data/secrets/openai_api_key")); text != "sk-two\n" {
+		t.Errorf("the secret is %q", text)
+	}
+	if strings.Contains(f.Raw(), "sk-two") || strings.Contains(f.Raw(), "\x1b") {
+		t.Errorf("it shows %q", f.Raw())
+	}
+
+	g := newForm(t)
+	g.kind = "dumb"
+	g.run("--model-provider", "openai")
+	g.walk(step{"it is not shown):", "sk-"}, step{"it is not shown):", terminaltest.CtrlC})
+	if code := g.code(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(filepath.Dir(g.dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", g.dir, err)
+	}
+	if modes, err := unix.IoctlGetTermios(int(g.Program.Fd()), unix.TCGETS); err != nil || modes.Lflag&unix.ECHO == 0 {
+		t.Errorf("the echo is off: %v", err)
 	}
 }
 
