@@ -155,7 +155,7 @@ func TestCtrlCUndoesEachStepOfInit(t *testing.T) {
 	}
 }
 
-// TestInitOnADumbTerminal asks in lines. What is typed as a secret is not shown, and Ctrl-C there brings the echo back.
+// TestInitOnADumbTerminal asks in lines. A secret is not shown while it is typed, and Ctrl-C there brings the echo back.
 func TestInitOnADumbTerminal(t *testing.T) {
 	f := newForm(t)
 	f.kind = "dumb"
