@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"github.com/flynnhost/flynn/host/admin/setup"
@@ -173,12 +174,13 @@ func (p *plainAsker) Confirm(ctx context.Context, title string, initial bool) (v
 	return value, err
 }
 
-// lines reads lines of a stream for one reader at a time. A read that nobody waits for any more keeps its line for the next.
+// lines reads lines of a stream for one reader at a time. A read that nobody waits for any more keeps its line for the next; it ends with the
+// stream or with the process.
 type lines struct {
-	file  *os.File // nil: no terminal
-	read  *bufio.Reader
-	ask   chan struct{}
-	lines chan line
+	file    *os.File // nil: no terminal
+	read    *bufio.Reader
+	reading errgroup.Group // one read at most
+	lines   chan line
 }
 
 type line struct {
@@ -187,7 +189,8 @@ type line struct {
 }
 
 func newLines(in io.Reader) *lines {
-	l := &lines{read: bufio.NewReader(in), ask: make(chan struct{}, 1), lines: make(chan line, 1)}
+	l := &lines{read: bufio.NewReader(in), lines: make(chan line, 1)}
+	l.reading.SetLimit(1)
 	if isTerminal(in) {
 		l.file = in.(*os.File)
 	}
@@ -207,20 +210,17 @@ func (l *lines) next(ctx context.Context, secret bool) (string, error) {
 			return "", err
 		}
 	}
-	select {
-	case l.ask <- struct{}{}:
-		go func() {
-			text, err := l.read.ReadString('\n')
-			if text != "" {
-				err = nil
-			}
-			l.lines <- line{text, err}
-		}()
-	default: // a read is under way
-	}
+	l.reading.TryGo(func() error { // unless one is under way
+		text, err := l.read.ReadString('\n')
+		if text != "" {
+			err = nil
+		}
+		l.lines <- line{text, err}
+		return nil
+	})
 	select {
 	case got := <-l.lines:
-		<-l.ask
+		_ = l.reading.Wait()
 		if errors.Is(got.err, io.EOF) {
 			return "", errors.New("the input ended before everything was answered")
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 )
@@ -53,15 +55,12 @@ func addChannel(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	name := cmd.Args().First()
 	a := setup.Answers{NoCheck: cmd.Bool("no-check")}
 	if err := channelAnswers(cmd, &a.Channel); err != nil {
 		return err
 	}
-	name := cmd.Args().First()
-	a.Channel.Name, a.Channel.Plugin = name, name
-	if p := cmd.String("plugin"); p != "" {
-		a.Channel.Plugin = p
-	}
+	a.Channel.Name, a.Channel.Plugin = name, cmp.Or(cmd.String("plugin"), name)
 	s := newSetup(ctx, cmd, f.Path(), askerFor(ctx, cmd, cmd.Bool("plain")))
 	defer s.Undo()
 	if _, err := s.AddChannel(ctx, f, a); err != nil {
@@ -154,23 +153,16 @@ func testChannel(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return fmt.Errorf("channel %s does not work: %w", name, err)
 	}
-	return o.result(proof, "Channel %s works (%v). %s", name, proof.Took.Round(10*time.Millisecond), proof.Detail)
+	return o.result(proof, "Channel %s works (%v). %s", name, proof.Took.Round(time.Millisecond), proof.Detail)
 }
 
 func removeChannel(ctx context.Context, cmd *cli.Command) error {
-	name := cmd.Args().First()
 	f, err := openConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	c, err := f.Load(getenvOf(ctx), host.Checks()...)
-	if err != nil {
-		return err
-	}
-	if err := knownName("channel", name, slices.Collect(maps.Keys(c.Channels))); err != nil {
-		return err
-	}
-	files, err := setup.RemoveChannel(f, c, name)
+	name := cmd.Args().First()
+	files, err := dropChannel(ctx, f, name)
 	if err != nil {
 		return err
 	}
@@ -179,6 +171,18 @@ func removeChannel(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return setup.RemoveSecrets(files)
+}
+
+// dropChannel removes a channel from a file, and returns the files of its secrets.
+func dropChannel(ctx context.Context, f *edit.File, name string) (secrets []string, err error) {
+	c, err := f.Load(getenvOf(ctx), host.Checks()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := knownName("channel", name, slices.Collect(maps.Keys(c.Channels))); err != nil {
+		return nil, err
+	}
+	return setup.RemoveChannel(f, c, name)
 }
 
 // knownName returns an error that names the nearest of the known names.

@@ -32,34 +32,42 @@ func openConfig(ctx context.Context, cmd *cli.Command) (*edit.File, error) {
 // saveConfig shows what an edit changes, writes the file, and has a running flynn take it up.
 func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success string) error {
 	o, path := newOutput(ctx, cmd), configPath(ctx, cmd)
+	e := edited{Path: path, Diff: f.Diff()}
+	if !o.asJSON && !o.quiet {
+		fmt.Fprint(o.err, withoutControls(e.Diff))
+	}
 	if _, err := f.Load(getenvOf(ctx), host.Checks()...); err != nil {
 		return fmt.Errorf("nothing is written, because the file would be wrong: %w", err)
 	}
-	e := edited{Path: path, Diff: f.Diff()}
 	if e.Diff == "" {
 		return o.success(e, "%s says so already", path)
-	}
-	if !o.asJSON && !o.quiet {
-		fmt.Fprint(o.err, withoutControls(e.Diff))
 	}
 	if cmd.Bool("dry-run") {
 		return o.success(e, "Nothing is written.")
 	}
-	if err := f.Save(getenvOf(ctx), host.Checks()...); err != nil {
-		return err
-	}
 	running, ok, err := runningOn(ctx, path, getenvOf(ctx))
 	if err != nil {
-		return fmt.Errorf("%s is written, but the running flynn does not answer: %w", path, err)
+		return fmt.Errorf("nothing is written, because the running flynn does not answer: %w", err)
+	}
+	if err := f.Save(getenvOf(ctx), host.Checks()...); err != nil {
+		return err
 	}
 	if !ok {
 		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
 	}
 	if e.Generation, err = running.Reload(ctx); err != nil {
-		return fmt.Errorf("%s is written, but the running flynn goes on without it: %w", path, err)
+		return undoEdit(f, err)
 	}
 	e.Running = true
 	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
+}
+
+// undoEdit brings back the file before an edit that the running flynn refuses.
+func undoEdit(f *edit.File, refused error) error {
+	if err := f.Undo(); err != nil {
+		return fmt.Errorf("the running flynn refuses the edit (%w), and the file could not be brought back: %w", refused, err)
+	}
+	return fmt.Errorf("%s is as before, because the running flynn refuses the edit: %w", f.Path(), refused)
 }
 
 // withoutControls keeps the lines of a text, and nothing else that controls a terminal.

@@ -198,7 +198,7 @@ func finishInit(ctx context.Context, cmd *cli.Command, asker setup.Asker, r setu
 	}
 	command := config.CommandLine(r.Path, "serve")
 	if running {
-		o.done("A flynn runs on it already, and takes up the changes by itself.")
+		o.done("Flynn runs on it%s.", map[bool]string{true: ", with what has changed"}[r.Changed])
 		return nil
 	}
 	start := cmd.Bool("start")

@@ -126,7 +126,7 @@ func testModel(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 		return fmt.Errorf("tier %s does not work: %s", tier, setup.ExplainModel(m, err))
 	}
 	return newOutput(ctx, cmd).result(proof, "Tier %s works: %s answered %q in %v, for %d tokens.", tier, cell(m.Title()), proof.Text,
-		proof.Took.Round(10*time.Millisecond), proof.Tokens)
+		proof.Took.Round(time.Millisecond), proof.Tokens)
 }
 
 func isNotRunning(err error) bool { return errors.Is(err, client.ErrNotRunning) }

@@ -198,6 +198,9 @@ func (o *output) fail(err error) {
 	case o.asJSON:
 		_ = encode(o.err, map[string]string{"error": inOneLine(err)})
 	case errors.As(err, &bad):
+		if around, _, ok := strings.Cut(err.Error(), ": "+bad.Error()); ok {
+			fmt.Fprintf(o.err, "%s %s:\n", o.paint("31", "flynn:"), around)
+		}
 		for _, e := range bad {
 			fmt.Fprintln(o.err, e.Error())
 		}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/setup"
@@ -76,6 +78,11 @@ var _ setup.Hosts = hosts{}
 // hosts runs a flynn in this process where none runs.
 type hosts struct{ getenv func(string) string }
 
+// Running implements setup.Hosts.
+func (h hosts) Running(ctx context.Context, path string) (setup.Host, bool, error) {
+	return runningOn(ctx, path, h.getenv)
+}
+
 // Begin implements setup.Hosts.
 func (h hosts) Begin(ctx context.Context, path string) (setup.Host, func(), error) {
 	running, ok, err := runningOn(ctx, path, h.getenv)
@@ -83,7 +90,7 @@ func (h hosts) Begin(ctx context.Context, path string) (setup.Host, func(), erro
 		return running, func() {}, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	ready, ended := make(chan struct{}), make(chan error, 1)
+	ready := make(chan struct{})
 	own, err := host.New(ctx, host.Config{
 		Path: path, Getenv: h.getenv, Log: slog.New(slog.DiscardHandler), Version: version(), PluginLauncher: pluginLauncher(),
 		Ready: func() { close(ready) },
@@ -92,16 +99,17 @@ func (h hosts) Begin(ctx context.Context, path string) (setup.Host, func(), erro
 		stop()
 		return nil, nil, err
 	}
-	go func() { ended <- own.Run(ctx) }()
+	serving, ctx := errgroup.WithContext(ctx)
+	serving.Go(func() error { return cmp.Or(own.Run(ctx), context.Canceled) })
 	end := func() {
 		stop()
-		<-ended
+		_ = serving.Wait()
 	}
 	select {
 	case <-ready:
 		return running, end, nil
-	case err := <-ended:
+	case <-ctx.Done():
 		stop()
-		return nil, nil, fmt.Errorf("start flynn: %w", err)
+		return nil, nil, fmt.Errorf("start flynn: %w", serving.Wait())
 	}
 }

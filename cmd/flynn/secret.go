@@ -43,21 +43,21 @@ func setSecret(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	running, ok, err := runningOn(ctx, c.Path, getenvOf(ctx))
+	if err != nil {
+		return fmt.Errorf("nothing is stored, because the running flynn does not answer: %w", err)
+	}
 	var j setup.Journal
 	path, err := setup.WriteSecret(&j, setup.SecretsDir(c), name, secret)
 	if err != nil {
 		return errors.Join(err, j.Undo())
 	}
 	o, s := newOutput(ctx, cmd), stored{Path: path}
-	running, ok, err := runningOn(ctx, c.Path, getenvOf(ctx))
-	if err != nil {
-		return fmt.Errorf("the secret is stored in %s, but the running flynn does not answer: %w", path, err)
-	}
 	if !ok {
 		return o.success(s, "Stored in %s. Refer to it with a key such as token_file.", path)
 	}
 	if s.Generation, err = running.Reload(ctx); err != nil {
-		return fmt.Errorf("the secret is stored in %s, but the running flynn goes on without it: %w", path, err)
+		return errors.Join(fmt.Errorf("%s is as before, because the running flynn refuses the secret: %w", path, err), j.Undo())
 	}
 	s.Running = true
 	return o.success(s, "Stored in %s, and in force as configuration %d.", path, s.Generation)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 // Answers are what is known before anybody is asked, from flags and from a file. Empty ones are asked for, or found out.
@@ -27,6 +29,10 @@ type ModelAnswers struct {
 	BaseURL    string `toml:"base_url"`
 	APIKeyEnv  string `toml:"api_key_env"`
 	APIKeyFile string `toml:"api_key_file"`
+
+	key    config.Secret // that was typed already
+	wrong  string        // address that was typed
+	askKey bool          // also where none is needed by custom
 }
 
 // ChannelAnswers describe a channel.

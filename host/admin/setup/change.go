@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,38 +25,39 @@ func (s *Setup) change(ctx context.Context, f *edit.File, a Answers) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Path: s.Path, Model: c.Models["default"].Model}
+	answers := c.Models["default"]
+	r := Result{Path: s.Path, Model: cmp.Or(answers.Model, answers.Provider)}
 	switch what {
 	case "model":
-		m, err := s.PickModel(ctx, a, Look(ctx, s.Getenv, s.Places))
-		if err != nil {
-			return r, err
-		}
-		if m.Provider == Demo {
-			err = f.Set("demo", "models", "default", "provider")
-		} else {
-			err = s.putModel(f, "default", m, SecretsDir(c))
-		}
-		if err != nil {
-			return r, err
-		}
-		r.Model, r.Changed = s.said(m), true
-		return r, s.save(ctx, f, a)
+		return s.changeModel(ctx, f, a, r)
 	case "channel":
-		ch, err := s.addChannel(ctx, f, a, SecretsDir(c))
-		if err != nil || ch == nil {
-			return r, err
-		}
-		if err := s.save(ctx, f, a); err != nil {
-			return r, err
-		}
-		r.Channel, r.Changed = ch.Name, true
-		r.Owner, err = s.owner(ctx, f, ch.Name, ch.Proof.Senders, a)
-		return r, err
+		return s.oneMoreChannel(ctx, f, c, a, r)
 	case "owner":
 		return s.changeOwner(ctx, f, c, a, r)
 	}
 	return r, nil
+}
+
+func (s *Setup) changeModel(ctx context.Context, f *edit.File, a Answers, r Result) (Result, error) {
+	name, err := s.AddModel(ctx, f, "default", a)
+	if err != nil {
+		return r, err
+	}
+	r.Model, r.Changed = name, f.Diff() != ""
+	return r, s.save(ctx, f, a)
+}
+
+func (s *Setup) oneMoreChannel(ctx context.Context, f *edit.File, c *config.Config, a Answers, r Result) (Result, error) {
+	ch, err := s.addChannel(ctx, f, a, SecretsDir(c))
+	if err != nil || ch == nil {
+		return r, err
+	}
+	if err := s.save(ctx, f, a); err != nil {
+		return r, err
+	}
+	r.Channel, r.Changed = ch.Name, true
+	r.Owner, err = s.owner(ctx, f, ch.Name, ch.Proof.Senders, a)
+	return r, err
 }
 
 func (s *Setup) whatToChange(ctx context.Context, a Answers) (string, error) {

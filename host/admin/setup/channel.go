@@ -233,6 +233,6 @@ func (s *Setup) prove(ctx context.Context, c *config.Config, ch *Channel) error 
 		return err
 	}
 	ch.Proof = proof
-	s.Asker.Say(strings.TrimSpace(fmt.Sprintf("It does, after %v: %s", proof.Took.Round(10*time.Millisecond), proof.Detail)))
+	s.Asker.Say(strings.TrimSpace(fmt.Sprintf("It does, after %v: %s", proof.Took.Round(time.Millisecond), proof.Detail)))
 	return nil
 }

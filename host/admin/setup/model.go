@@ -1,6 +1,8 @@
 package setup
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,23 +43,11 @@ func (s *Setup) PickModel(ctx context.Context, a Answers, found Found) (Model, e
 		if err != nil || m.Provider == Demo || a.NoCheck {
 			return m, err
 		}
-		s.Asker.Say("Asking " + m.Name + " for one word…")
-		cfg := m.config(s.Getenv)
-		m.Proof, err = ProveModel(ctx, cfg)
-		if err == nil {
-			s.Asker.Say(fmt.Sprintf("It answered in %v.", m.Proof.Took.Round(10*time.Millisecond)))
-			return m, nil
+		why, err := s.proveModel(ctx, &m)
+		if err != nil || why == "" {
+			return m, err
 		}
-		if ctx.Err() != nil {
-			return m, ctx.Err()
-		}
-		why := ExplainModel(cfg, err)
-		next, err := s.Asker.Choose(ctx, "That did not work: "+why+".", []Option{
-			{"key", "give the key again"}, {"model", "choose another model"}, {"other", "choose something else"}, {"keep", "use it all the same"},
-		})
-		if errors.Is(err, ErrNobody) {
-			return m, fmt.Errorf("the model does not answer: %s", why)
-		}
+		next, err := s.afterFailure(ctx, m, why)
 		if err != nil || next == "keep" {
 			return m, err
 		}
@@ -68,15 +58,49 @@ func (s *Setup) PickModel(ctx context.Context, a Answers, found Found) (Model, e
 	}
 }
 
+// proveModel has the model answer. why says in words why it does not.
+func (s *Setup) proveModel(ctx context.Context, m *Model) (why string, err error) {
+	s.Asker.Say("Asking " + m.Name + " for one word…")
+	cfg := m.config(s.Getenv)
+	m.Proof, err = ProveModel(ctx, cfg)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return ExplainModel(cfg, err), nil
+	}
+	s.Asker.Say(fmt.Sprintf("It answered in %v.", m.Proof.Took.Round(time.Millisecond)))
+	return "", nil
+}
+
+// afterFailure asks what to change about a model that does not answer.
+func (s *Setup) afterFailure(ctx context.Context, m Model, why string) (next string, err error) {
+	if !s.Asker.Asks() {
+		return "", fmt.Errorf("the model does not answer: %s", why)
+	}
+	s.Asker.Say("That did not work: " + why + ".")
+	options := []Option{{"key", "give the key again"}, {"model", "choose another model"}, {"other", "choose something else"}, {"keep", "use it all the same"}}
+	switch {
+	case m.Ask:
+		options = slices.Insert(options, 0, Option{"address", "give the address again"})
+	case m.KeyEnv == "": // Ollama
+		options = options[1:]
+	}
+	return s.Asker.Choose(ctx, "What now?", options)
+}
+
 // again returns the answers that stay after a failure.
 func again(m Model, change string) ModelAnswers {
+	a := ModelAnswers{Provider: m.Maker.Name, Model: m.Name, BaseURL: m.BaseURL, askKey: change == "key"}
 	switch change {
-	case "key":
-		return ModelAnswers{Provider: m.Maker.Name, Model: m.Name, BaseURL: m.BaseURL}
+	case "address":
+		a.BaseURL, a.wrong, a.APIKeyEnv, a.key = "", m.BaseURL, m.KeyVar, m.Key
 	case "model":
-		return ModelAnswers{Provider: m.Maker.Name, BaseURL: m.BaseURL, APIKeyEnv: m.KeyVar}
+		a.Model, a.APIKeyEnv, a.key = "", m.KeyVar, m.Key
+	case "other":
+		return ModelAnswers{}
 	}
-	return ModelAnswers{}
+	return a
 }
 
 func (s *Setup) askModel(ctx context.Context, a ModelAnswers, found Found) (Model, error) {
@@ -88,7 +112,7 @@ func (s *Setup) askModel(ctx context.Context, a ModelAnswers, found Found) (Mode
 	if a.BaseURL != "" {
 		m.BaseURL = a.BaseURL
 	} else if maker.Ask {
-		if m.BaseURL, err = s.Asker.Text(ctx, "Address of the server", "usually ends in /v1", "http://127.0.0.1:8080/v1", ValidURL); err != nil {
+		if m.BaseURL, err = s.Asker.Text(ctx, "Address of the server", "usually ends in /v1", cmp.Or(a.wrong, "http://127.0.0.1:8080/v1"), ValidURL); err != nil {
 			return m, without(err, "--base-url")
 		}
 	}
@@ -183,8 +207,10 @@ func (s *Setup) askKey(ctx context.Context, a ModelAnswers, found Found, m *Mode
 		m.KeyVar = a.APIKeyEnv
 	case a.APIKeyFile != "":
 		m.Key, err = ReadSecret(a.APIKeyFile)
-	case m.KeyEnv == "":
-	case inEnvironment:
+	case a.key != "":
+		m.Key = a.key
+	case m.KeyEnv == "" && !a.askKey:
+	case inEnvironment && m.KeyEnv != "":
 		m.Key, err = CleanSecret(s.Getenv(m.KeyEnv))
 	default:
 		m.Key, err = s.Asker.Secret(ctx, "API key of "+m.Title, "it is stored in a file that only you can read")
@@ -199,7 +225,7 @@ func (s *Setup) askModelName(ctx context.Context, m *Model) (err error) {
 		key = config.Secret(s.Getenv(m.KeyVar))
 	}
 	if m.KeyEnv != "" { // the lists of big makers are too long to choose from
-		m.Name, err = s.Asker.Text(ctx, "Name of the model", "as "+m.Title+" calls it", m.Model, nil)
+		m.Name, err = s.Asker.Text(ctx, "Name of the model", "as "+m.Title+" calls it", m.Model, needed)
 	} else if names := ListModels(ctx, m.BaseURL, key.Reveal()); len(names) > 0 {
 		m.Model = names[0]
 		var options []Option
@@ -208,15 +234,19 @@ func (s *Setup) askModelName(ctx context.Context, m *Model) (err error) {
 		}
 		m.Name, err = s.Asker.Choose(ctx, "Which of its models?", options)
 	} else {
-		m.Name, err = s.Asker.Text(ctx, "Name of the model", "the server at "+m.BaseURL+" does not list any", m.Model, nil)
+		m.Name, err = s.Asker.Text(ctx, "Name of the model", "the server at "+m.BaseURL+" does not list any", m.Model, needed)
 	}
 	if errors.Is(err, ErrNobody) && m.Model != "" {
 		m.Name, err = m.Model, nil
 	}
-	if err == nil && m.Name == "" {
-		err = ErrNobody
-	}
 	return without(err, "--model")
+}
+
+func needed(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("it is needed")
+	}
+	return nil
 }
 
 // without says which flag answers a question that nobody can be asked.
@@ -240,6 +270,11 @@ func (m Model) table(keyFile string) edit.Table {
 
 // SetModel puts a model into a tier of a file. Other keys of the tier stay.
 func SetModel(f *edit.File, tier string, t edit.Table) error {
+	if tier == "default" && t["provider"] != Demo {
+		if err := f.Replace(bytes.Replace(f.Bytes(), []byte(withDemo), nil, 1)); err != nil {
+			return err
+		}
+	}
 	if !f.Has("models", tier) {
 		return f.Set(t, "models", tier)
 	}

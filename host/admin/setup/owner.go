@@ -57,7 +57,8 @@ func (s *Setup) confirm(ctx context.Context, h Host, e gateway.AccessEntry) (boo
 		s.Asker.Say(who + " has written, but the platform does not prove who that is: nobody becomes an owner by that.")
 		return false, nil
 	}
-	yes, err := s.Asker.Confirm(ctx, fmt.Sprintf("%s has written, and got the code %s. Does your own chat show this code?", who, e.Code), false)
+	s.Asker.Say(fmt.Sprintf("%s has written, and got the code %s.", who, e.Code))
+	yes, err := s.Asker.Confirm(ctx, "Does your own chat show this code?", false)
 	if err != nil {
 		return false, err
 	}

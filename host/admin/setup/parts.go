@@ -33,7 +33,7 @@ func (s *Setup) AddModel(ctx context.Context, f *edit.File, tier string, a Answe
 		return "", err
 	}
 	if m.Provider == Demo {
-		return "the demo model", SetModel(f, tier, edit.Table{"provider": Demo})
+		return Demo, SetModel(f, tier, edit.Table{"provider": Demo})
 	}
 	return m.Name, s.putModel(f, tier, m, SecretsDir(c))
 }

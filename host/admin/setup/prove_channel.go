@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -92,18 +93,16 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
 	defer cancel()
 	began, ended := time.Now(), make(chan error, 1)
-	go func() { ended <- host.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { ended <- host.Run(ctx) })
 	detail, err := settle(ctx, states, ended)
-	contained := host.Containment(name)
+	took, contained := time.Since(began), host.Containment(name)
 	cancel()
-	if err == nil {
-		return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: time.Since(began), Contained: contained}, <-ended
+	running.Wait()
+	if err != nil {
+		return ChannelProof{}, err
 	}
-	select {
-	case <-ended:
-	case <-time.After(channelTimeout):
-	}
-	return ChannelProof{}, err
+	return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: took, Contained: contained}, <-ended
 }
 
 // provide installs a plugin that comes with Flynn before the wait for its platform begins: in a clone its build may take minutes.

@@ -100,8 +100,10 @@ func FaultOf(m config.Model, err error) (f Fault, words string) {
 		return NoSuchModel, fmt.Sprintf("there is no model %q at %s, or the address is wrong", m.Model, at)
 	case e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Err.Error()), "model"):
 		return NoSuchModel, fmt.Sprintf("model %q is not accepted: %s", m.Model, reason(e))
+	case e.Kind == model.Unreachable && m.BaseURL == "":
+		return Unreachable, at + " cannot be reached: check that this machine is online"
 	case e.Kind == model.Unreachable:
-		return Unreachable, "nothing answers at " + at + ": is the server running, and this machine online?"
+		return Unreachable, "nothing answers at " + at + ": check that it is the right address, and that the server runs"
 	case e.Kind == model.Timeout:
 		return Slow, at + " did not answer in time"
 	case e.Kind == model.Overloaded:

@@ -26,20 +26,7 @@ type Result struct {
 
 // Run sets Flynn up, or changes one thing of what is set up already. If it fails or ctx ends, everything is as it was before.
 func (s *Setup) Run(ctx context.Context, a Answers) (r Result, err error) {
-	defer func() {
-		if err == nil {
-			s.journal.Done()
-			return
-		}
-		if s.journal.Empty() {
-			return
-		}
-		if undone := s.journal.Undo(); undone != nil {
-			err = errors.Join(err, fmt.Errorf("not everything could be undone: %w", undone))
-			return
-		}
-		s.Asker.Say("What this run had written is undone.")
-	}()
+	defer func() { err = s.end(err) }()
 	if s.Path, err = filepath.Abs(s.Path); err != nil {
 		return r, err
 	}
@@ -53,6 +40,20 @@ func (s *Setup) Run(ctx context.Context, a Answers) (r Result, err error) {
 	return s.change(ctx, f, a)
 }
 
+// end keeps what a run has written if it was successful, and undoes it otherwise.
+func (s *Setup) end(err error) error {
+	switch {
+	case err == nil:
+		s.journal.Done()
+	case !s.journal.Empty():
+		if undone := s.journal.Undo(); undone != nil {
+			return errors.Join(err, fmt.Errorf("not everything could be undone: %w", undone))
+		}
+		s.Asker.Say("What this run had written is undone.")
+	}
+	return err
+}
+
 // fresh writes a first configuration.
 func (s *Setup) fresh(ctx context.Context, f *edit.File, a Answers) (r Result, err error) {
 	if err := s.writable(); err != nil {
@@ -64,28 +65,10 @@ func (s *Setup) fresh(ctx context.Context, f *edit.File, a Answers) (r Result, e
 	if err != nil {
 		return r, err
 	}
-	listen := a.Listen
-	if listen == "" {
-		listen = freePort()
-	}
-	text, err := starter(found, a, listen)
-	if err != nil {
+	if err := s.begin(f, a, found, m); err != nil {
 		return r, err
 	}
-	if m.Provider == Demo {
-		text = append(text, withDemo...)
-	}
-	if err := f.Replace(text); err != nil {
-		return r, err
-	}
-	secrets := filepath.Join(s.dataDir(), secretsName)
-	if err := s.putModel(f, "default", m, secrets); err != nil {
-		return r, err
-	}
-	if err := withNote(f, "[models.default]", "The model. Prove it again with: flynn model test default"); err != nil {
-		return r, err
-	}
-	ch, err := s.addChannel(ctx, f, a, secrets)
+	ch, err := s.addChannel(ctx, f, a, s.secretsDir())
 	if err != nil {
 		return r, err
 	}
@@ -104,6 +87,27 @@ func (s *Setup) fresh(ctx context.Context, f *edit.File, a Answers) (r Result, e
 	}
 	return r, err
 }
+
+// begin sets the text of a first configuration with its model.
+func (s *Setup) begin(f *edit.File, a Answers, found Found, m Model) error {
+	listen := a.Listen
+	if listen == "" {
+		listen = freePort()
+	}
+	text, err := starter(found, a, listen)
+	if err != nil {
+		return err
+	}
+	if m.Provider == Demo {
+		text = append(text, withDemo...)
+	}
+	if err := f.Replace(text); err != nil {
+		return err
+	}
+	return s.putModel(f, "default", m, s.secretsDir())
+}
+
+func (s *Setup) secretsDir() string { return filepath.Join(s.dataDir(), secretsName) }
 
 // writable finds out at once whether the folder can be written, before somebody types keys.
 func (s *Setup) writable() error {
@@ -140,25 +144,27 @@ func (s *Setup) putModel(f *edit.File, tier string, m Model, secrets string) err
 	}
 	keyFile := ""
 	if m.Key != "" {
-		path, err := s.putSecret(secrets, m.secretName(), m.Key)
+		path, err := WriteSecret(&s.journal, secrets, m.secretName(), m.Key)
 		if err != nil {
 			return err
 		}
-		keyFile = path
+		keyFile = s.named(path)
 	}
-	return SetModel(f, tier, m.table(keyFile))
+	added := !f.Has("models", tier)
+	if err := SetModel(f, tier, m.table(keyFile)); err != nil || !added {
+		return err
+	}
+	return withNote(f, "[models."+tier+"]", "The model. Prove it again with: flynn model test "+tier)
 }
 
-// putSecret writes a secret, and returns its path as flynn.toml names it.
-func (s *Setup) putSecret(dir, name string, secret config.Secret) (string, error) {
-	path, err := WriteSecret(&s.journal, dir, name, secret)
-	if err != nil {
-		return "", err
+// named is a path as flynn.toml names it.
+func (s *Setup) named(path string) string {
+	if dir, err := filepath.Abs(s.dir()); err == nil {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
 	}
-	if rel, err := filepath.Rel(s.dir(), path); err == nil && filepath.IsLocal(rel) {
-		return filepath.ToSlash(rel), nil
-	}
-	return path, nil
+	return path
 }
 
 // addChannel asks for a channel, proves it, and writes its secrets and its table.
@@ -173,42 +179,30 @@ func (s *Setup) addChannel(ctx context.Context, f *edit.File, a Answers, secrets
 		if err != nil || ch == nil {
 			return nil, err
 		}
-		err = s.tryChannel(ctx, f, ch, a, secrets)
-		if err == nil || ctx.Err() != nil {
-			return ch, errors.Join(err, ctx.Err())
+		if err = s.tryChannel(ctx, f, ch, a, secrets); err == nil {
+			return ch, s.putSecrets(ch, secrets)
 		}
-		next, asked := s.Asker.Choose(ctx, "That did not work: "+oneLine(err.Error())+".", []Option{
-			{"again", "give the token again"}, {"other", "choose another channel"}, {"none", "go on without a channel"},
+		if ctx.Err() != nil || !s.Asker.Asks() {
+			return nil, fmt.Errorf("channel %s: %w", ch.Name, errors.Join(ctx.Err(), err))
+		}
+		s.Asker.Say("That did not work: " + oneLine(err.Error()) + ".")
+		next, err := s.Asker.Choose(ctx, "What now?", []Option{
+			{"again", "give its token and settings again"}, {"other", "choose another channel"}, {"none", "go on without a channel"},
 		})
-		if errors.Is(asked, ErrNobody) {
-			return nil, fmt.Errorf("channel %s: %w", ch.Name, err)
-		}
-		if asked != nil {
-			return nil, asked
-		}
-		if err := f.Replace(before); err != nil {
+		if err = errors.Join(err, f.Replace(before)); err != nil || next == "none" {
 			return nil, err
 		}
-		switch next {
-		case "none":
-			return nil, nil
-		case "again":
-			given = ChannelAnswers{Plugin: ch.Plugin.Name, Name: ch.Name, Settings: a.Channel.Settings}
-		default:
-			given = ChannelAnswers{}
+		if given = (ChannelAnswers{}); next == "again" {
+			given = ChannelAnswers{Plugin: ch.Plugin.Name, Name: ch.Name, Settings: a.Channel.Settings, Texts: a.Channel.Texts}
 		}
 	}
 }
 
-// tryChannel puts a channel into the text, and proves it.
+// tryChannel puts a channel into the text, and proves it. Its secrets are not written yet.
 func (s *Setup) tryChannel(ctx context.Context, f *edit.File, ch *Channel, a Answers, secrets string) error {
 	files := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(ch.Secrets)) {
-		path, err := s.putSecret(secrets, ch.SecretName(name), ch.Secrets[name])
-		if err != nil {
-			return err
-		}
-		files[name] = path
+	for name := range ch.Secrets {
+		files[name] = s.named(filepath.Join(secrets, ch.SecretName(name)))
 	}
 	if _, ok := ch.Settings["access"]; !ok {
 		ch.Settings["access"] = config.AccessPair
@@ -226,22 +220,26 @@ func (s *Setup) tryChannel(ctx context.Context, f *edit.File, ch *Channel, a Ans
 	return s.prove(ctx, c, ch)
 }
 
+func (s *Setup) putSecrets(ch *Channel, dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(ch.Secrets)) {
+		if _, err := WriteSecret(&s.journal, dir, ch.SecretName(name), ch.Secrets[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // save writes the file, after it has shown what changes in one that was there.
 func (s *Setup) save(ctx context.Context, f *edit.File, a Answers) error {
 	if _, err := f.Load(s.Getenv, s.Checks...); err != nil {
 		return err
 	}
-	if !f.IsNew() {
-		s.Asker.Say(f.Diff())
-		if !a.Yes {
-			yes, err := s.Asker.Confirm(ctx, "Write this to "+s.Path+"?", true)
-			if err != nil {
-				return without(err, "--yes")
-			}
-			if !yes {
-				return ErrAborted
-			}
-		}
+	if f.Diff() == "" {
+		s.Asker.Say(s.Path + " says so already.")
+		return nil
+	}
+	if err := s.agreed(ctx, f, a); err != nil {
+		return err
 	}
 	if err := s.journal.Keep(s.Path); err != nil {
 		return err
@@ -253,6 +251,34 @@ func (s *Setup) save(ctx context.Context, f *edit.File, a Answers) error {
 		return err
 	}
 	s.Asker.Say("Wrote " + s.Path + ".")
+	return s.apply(ctx)
+}
+
+// agreed shows what changes in a file that was there, and asks for a yes.
+func (s *Setup) agreed(ctx context.Context, f *edit.File, a Answers) error {
+	if f.IsNew() {
+		return nil
+	}
+	s.Asker.Say(f.Diff())
+	if a.Yes {
+		return nil
+	}
+	yes, err := s.Asker.Confirm(ctx, "Write this to "+s.Path+"?", true)
+	if err == nil && !yes {
+		err = ErrAborted
+	}
+	return without(err, "--yes")
+}
+
+// apply has a flynn that runs on the file take it up.
+func (s *Setup) apply(ctx context.Context) error {
+	host, running, err := s.Hosts.Running(ctx, s.Path)
+	if err != nil || !running {
+		return err
+	}
+	if _, err := host.Reload(ctx); err != nil {
+		return fmt.Errorf("the running flynn refuses it: %w", err)
+	}
 	return nil
 }
 
@@ -267,7 +293,7 @@ func (s *Setup) owner(ctx context.Context, f *edit.File, channel string, proof m
 		if err != nil {
 			return "", err
 		}
-		return owner, s.saveOwner(f, c, message.SenderKey(owner))
+		return owner, s.saveOwner(ctx, f, c, message.SenderKey(owner))
 	}
 	if proof != message.SendersProved {
 		s.Asker.Say("Channel " + channel + " does not prove who a sender is, so nobody becomes an owner by a message.")
@@ -294,22 +320,22 @@ func (s *Setup) owner(ctx context.Context, f *edit.File, channel string, proof m
 	if err != nil {
 		return "", err
 	}
-	if err := s.saveOwner(f, c, sender); err != nil {
-		return "", err
-	}
-	if _, err := host.Reload(ctx); err != nil {
+	if err := s.saveOwner(ctx, f, c, sender); err != nil {
 		return "", err
 	}
 	s.Asker.Say(string(sender) + " is the owner.")
 	return string(sender), nil
 }
 
-func (s *Setup) saveOwner(f *edit.File, c *config.Config, sender message.SenderKey) error {
+func (s *Setup) saveOwner(ctx context.Context, f *edit.File, c *config.Config, sender message.SenderKey) error {
 	if err := AddOwner(f, c, sender); err != nil {
 		return err
 	}
 	if err := s.journal.Keep(s.Path); err != nil {
 		return err
 	}
-	return f.Save(s.Getenv, s.Checks...)
+	if err := f.Save(s.Getenv, s.Checks...); err != nil {
+		return err
+	}
+	return s.apply(ctx)
 }

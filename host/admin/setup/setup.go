@@ -44,6 +44,8 @@ var (
 type Hosts interface {
 	// Begin returns when a Flynn runs on the configuration at path. end stops it if Begin started it.
 	Begin(ctx context.Context, path string) (h Host, end func(), err error)
+	// Running returns the Flynn that runs on the configuration at path, if one does.
+	Running(ctx context.Context, path string) (h Host, ok bool, err error)
 }
 
 // Host is a running Flynn.

@@ -30,6 +30,7 @@ type File struct {
 	path   string
 	before []byte
 	info   fs.FileInfo // nil: the file was missing
+	undo   []byte      // what the last Save replaced; nil: there was no file, or no Save
 }
 
 // Open reads a file to edit. It has to be a plain file of the user who runs the program; a link is refused, because the edit would replace
@@ -88,6 +89,28 @@ func (f *File) Save(getenv func(string) string, checks ...config.Check) error {
 	if _, err := f.Load(getenv, checks...); err != nil {
 		return err
 	}
+	replaced := f.before
+	if err := f.write(f.Bytes()); err != nil {
+		return err
+	}
+	f.undo = replaced
+	return nil
+}
+
+// Undo brings back what the last Save replaced, which must have been a file. It fails if somebody else has changed the file since.
+func (f *File) Undo() error {
+	if f.undo == nil {
+		return fmt.Errorf("edit %s: there is nothing to bring back", f.path)
+	}
+	if err := f.write(f.undo); err != nil {
+		return err
+	}
+	f.undo = nil
+	return f.Replace(f.before)
+}
+
+// write writes a text over the one that was read, which it becomes.
+func (f *File) write(text []byte) error {
 	release, err := filelock.TryDir(filepath.Dir(f.path))
 	if err != nil {
 		return fmt.Errorf("edit %s: %w", f.path, err)
@@ -100,7 +123,7 @@ func (f *File) Save(getenv func(string) string, checks ...config.Check) error {
 	if f.info != nil {
 		mode = f.info.Mode().Perm()
 	}
-	if err := durable.WriteFile(f.path, f.Bytes(), mode); err != nil {
+	if err := durable.WriteFile(f.path, text, mode); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	f.before, f.info, err = read(f.path)

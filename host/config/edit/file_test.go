@@ -63,6 +63,39 @@ func TestSave(t *testing.T) {
 	}
 }
 
+func TestUndo(t *testing.T) {
+	path := fileWith(t, whole, 0o640)
+	f := opened(t, path)
+	if err := f.Undo(); err == nil {
+		t.Error("brought back before anything was written")
+	}
+	save := func() {
+		t.Helper()
+		if err := errors.Join(f.Set("coding", "agent_configs", "main", "tool_profile"), f.Save(home(t))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save()
+	if err := f.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 || string(text) != whole || f.Diff() != "" {
+		t.Errorf("%v, %v, difference %q, text\n%s", info, err, f.Diff(), text)
+	}
+	save() // it goes on
+	const theirs = "# theirs\n"
+	if err := os.WriteFile(path, []byte(theirs), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Undo(); !errors.Is(err, ErrChanged) {
+		t.Errorf("a change by another: %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != theirs {
+		t.Errorf("their text has become\n%s", text)
+	}
+}
+
 func TestANewFileIsForItsOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flynn.toml")
 	f, err := OpenOrNew(path)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,73 +13,22 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/chat"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // host is a gateway before an in-memory host, that can be restarted on its port.
 type host struct {
-	t       *testing.T
-	backend *gatewaytest.Backend
-	cfg     gateway.Config
-	url     string
-	token   string
-	stop    func()
+	*gatewaytest.Server
+	t *testing.T
 }
 
 func start(t *testing.T, agent gatewaytest.Agent) *host {
 	t.Helper()
-	h := &host{t: t, backend: gatewaytest.New(agent)}
-	h.cfg = gateway.Config{Listen: need.Address(t), TokenFile: filepath.Join(t.TempDir(), "token")} // that stays free while it is stopped
-	t.Cleanup(h.backend.Close)
-	h.start()
-	t.Cleanup(func() { h.stop() })
-	token, err := gateway.ReadToken(h.cfg.TokenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.token = token
-	return h
-}
-
-func (h *host) start() {
-	h.t.Helper()
-	server, err := gateway.New(h.cfg, h.backend.Subjects())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.url = "http://" + h.cfg.Listen
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	h.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			h.t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-// final waits until the conversation has so many entries, of which the last ends its turn.
-func (h *host) final(entries int) {
-	h.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		list, err := h.backend.History(h.t.Context(), gateway.ChannelTerminal, "main", 100)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		if len(list) == entries && list[entries-1].Final() {
-			return
-		}
-		if time.Now().After(deadline) {
-			h.t.Fatalf("the turn does not end: %+v", list)
-		}
-	}
+	return &host{gatewaytest.Serve(t, agent), t}
 }
 
 // screen is a writer that a test can wait on.
@@ -127,7 +75,7 @@ func (h *host) run(in string, edit ...func(*chat.Config)) (out, errs string, err
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var o, e bytes.Buffer
-	cfg := chat.Config{URL: h.url, Token: h.token, In: strings.NewReader(in), Out: &o, Err: &e}
+	cfg := chat.Config{URL: h.URL, Token: h.Token, In: strings.NewReader(in), Out: &o, Err: &e}
 	for _, f := range edit {
 		f(&cfg)
 	}
@@ -249,7 +197,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error %v, want %q", err, tt.want)
 			}
-			if strings.Contains(err.Error(), h.token) {
+			if strings.Contains(err.Error(), h.Token) {
 				t.Error("the error holds the token")
 			}
 		})
@@ -283,15 +231,15 @@ func TestRestart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- chat.Run(context.Background(), chat.Config{
-			URL: h.url, Token: h.token, In: strings.NewReader("slow\nnext\n"), Out: out, Err: errs, Timeout: time.Minute,
+			URL: h.URL, Token: h.Token, In: strings.NewReader("slow\nnext\n"), Out: out, Err: errs, Timeout: time.Minute,
 		})
 	}()
 	out.await(t, "Half ")
-	h.stop()
+	h.Stop()
 	errs.await(t, "connection lost")
 	close(release) // the turn ends while nobody can watch
-	h.final(2)
-	h.start()
+	h.AwaitFinal(2)
+	h.Start()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +247,7 @@ func TestRestart(t *testing.T) {
 	if got, want := out.String(), "Half \nand half.\nYou said: next\n"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
-	if n := h.backend.Accepted(); n != 2 {
+	if n := h.Accepted(); n != 2 {
 		t.Errorf("accepted %d messages, want 2", n)
 	}
 }
@@ -311,7 +259,7 @@ func TestInteractive(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- chat.Run(context.Background(), chat.Config{
-			URL: h.url, Token: h.token, In: keys, Out: out, Err: errs, Interactive: true,
+			URL: h.URL, Token: h.Token, In: keys, Out: out, Err: errs, Interactive: true,
 		})
 	}()
 	enter := func(s string) {
@@ -370,11 +318,11 @@ func TestHostStopsForGood(t *testing.T) {
 	in, typed := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- chat.Run(context.Background(), chat.Config{URL: h.url, Token: h.token, In: in, Out: out, Err: errs, Patience: 50 * time.Millisecond})
+		done <- chat.Run(context.Background(), chat.Config{URL: h.URL, Token: h.Token, In: in, Out: out, Err: errs, Patience: 50 * time.Millisecond})
 	}()
 	io.WriteString(typed, "hello\n")
 	out.await(t, "You said: hello")
-	h.stop()
+	h.Stop()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "flynn has been away for 50ms") {
 		t.Errorf("error %v", err)
 	}

@@ -23,6 +23,9 @@ type Turn struct {
 	committed bool
 }
 
+// Message is the message that the turn answers.
+func (t *Turn) Message() message.Message { return t.message }
+
 // add puts an entry into the next commit, as a real turn does with what it streams and announces. The backend's lock is held.
 func (t *Turn) add(e gateway.Entry) { t.pending = append(t.pending, t.stamp(e)) }
 

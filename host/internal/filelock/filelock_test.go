@@ -56,3 +56,26 @@ func TestRemovedFileIsNoLock(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTryDir(t *testing.T) {
+	dir := t.TempDir()
+	release, err := TryDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TryDir(dir); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second one: %v", err)
+	}
+	if _, err := TryDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing folder: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the lock leaves %v in the folder, %v", left, err)
+	}
+	release()
+	again, err := TryDir(dir)
+	if err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	again()
+}

@@ -15,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/terminal"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -131,7 +132,8 @@ func (m *model) offer(names []string) {
 	}
 }
 
-// completePath extends a path as far as it is certain, and returns the names that it may go on with.
+// completePath extends a path as far as it is certain, and returns the names that it may go on with. Names that cannot be
+// shown as they are are left out.
 func completePath(path string) (full string, offered []string) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(expand(dir + "."))
@@ -147,7 +149,7 @@ func completePath(path string) (full string, offered []string) {
 		if e.IsDir() {
 			name += "/"
 		}
-		if !strings.HasPrefix(name, ".") || strings.HasPrefix(base, ".") {
+		if shown := terminal.Reveal(name) == name; shown && (!strings.HasPrefix(name, ".") || strings.HasPrefix(base, ".")) {
 			names = append(names, name)
 		}
 	}

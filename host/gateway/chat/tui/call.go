@@ -129,7 +129,7 @@ func (c *call) finished(p paper, how, output string) []string {
 
 // head is a call in one line.
 func (c *call) head(p paper, mark, how string) string {
-	state := place(c.where)
+	state := p.short(place(c.where), 40)
 	if how != "" {
 		state = how + ", " + state
 	}

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -34,7 +35,7 @@ type paste struct{ mark, text string }
 func newInput() input {
 	a := textarea.New()
 	a.Prompt, a.ShowLineNumbers, a.Placeholder = "", false, "Write a message; /help lists commands"
-	a.MaxHeight, a.MaxWidth, a.CharLimit = 0, 0, 0
+	a.DynamicHeight, a.MaxContentHeight, a.MaxWidth, a.CharLimit = true, math.MaxInt, 0, 0
 	a.SetStyles(textarea.Styles{})
 	a.SetVirtualCursor(false)
 	a.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter", "ctrl+j"))
@@ -125,16 +126,10 @@ func (in *input) update(msg tea.Msg) tea.Cmd {
 
 // lay sets the room of the input, and returns its lines and where its cursor is.
 func (in *input) lay(width, rows int) ([]string, *tea.Cursor) {
-	in.area.SetWidth(max(width, 1))
-	in.area.SetHeight(max(min(in.rows(width), rows), 1))
-	return strings.Split(in.area.View(), "\n"), in.area.Cursor()
-}
-
-// rows is how many lines the text takes.
-func (in *input) rows(width int) int {
-	rows := 0
-	for line := range strings.SplitSeq(in.area.Value(), "\n") {
-		rows += 1 + terminal.Width(line)/max(width, 1)
+	if width = max(width, 1); in.area.Width() != width || in.area.MaxHeight != rows {
+		in.area.MaxHeight = rows
+		in.area.SetWidth(width)
+		in.update(nil) // scrolls to the cursor
 	}
-	return rows
+	return strings.Split(in.area.View(), "\n"), in.area.Cursor()
 }

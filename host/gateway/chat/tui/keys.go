@@ -14,14 +14,15 @@ import (
 // leaveTime is how soon the second Ctrl-C has to come.
 const leaveTime = 3 * time.Second
 
+const leaveNote = "Ctrl-C again leaves"
+
 // key handles one key.
 func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 	k := msg.String()
 	m.note = ""
 	switch {
 	case k == "ctrl+c":
-		m.interrupt(time.Now())
-		return nil
+		return m.interrupt(time.Now())
 	case k == "ctrl+d" && m.input.empty():
 		m.quitting = true
 		return nil
@@ -42,22 +43,32 @@ func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 	return m.input.update(msg)
 }
 
+// calmMsg comes when a Ctrl-C was too long ago for a second one to leave.
+type calmMsg struct{ pressed time.Time }
+
 // interrupt stops the answer, or empties the input; a second one leaves.
-func (m *model) interrupt(now time.Time) {
+func (m *model) interrupt(now time.Time) tea.Cmd {
 	if !m.leaving.IsZero() && now.Sub(m.leaving) < leaveTime {
 		m.quitting = true
-		return
+		return nil
 	}
 	m.leaving = now
-	m.note = "Ctrl-C again leaves"
+	m.note = leaveNote
 	switch {
 	case m.pick != nil:
 		m.pick = nil
 	case m.talk.running && m.link == connected:
 		m.conn.stop()
-		m.note = "stopping; Ctrl-C again leaves"
 	case !m.input.empty():
 		m.input.clear(m.input.text())
+	}
+	return m.net.after(leaveTime, calmMsg{now})
+}
+
+// calm takes the note of a Ctrl-C away.
+func (m *model) calm(msg calmMsg) {
+	if m.leaving.Equal(msg.pressed) && m.note == leaveNote {
+		m.note = ""
 	}
 }
 

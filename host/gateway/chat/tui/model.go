@@ -66,20 +66,23 @@ func (m *model) connect(conversation string) error {
 // Init implements tea.Model. The connection is listened to once the size of the terminal is known.
 func (m *model) Init() tea.Cmd { return nil }
 
-// frame is how tall the live part was lately: the renderer may show an older one than View returned last.
+// frame is how tall the live part was lately: what the renderer shows may be older than what View returned last, by as long as a busy machine
+// keeps it waiting.
 type frame struct {
-	tall int
-	at   time.Time
+	now, before int // the most in this span of frameTime, and in the one before
+	since       time.Time
 }
 
-// frameTime is longer than a frame of the renderer.
-const frameTime = 3 * time.Second / framesPerSecond
+const frameTime = time.Second
 
 func (f *frame) see(height int, now time.Time) {
-	if height >= f.tall || now.Sub(f.at) > frameTime {
-		f.tall, f.at = height, now
+	if now.Sub(f.since) > frameTime {
+		f.before, f.now, f.since = f.now, 0, now
 	}
+	f.now = max(f.now, height)
 }
+
+func (f *frame) tall() int { return max(f.now, f.before) }
 
 // unprinted is what the scrollback still lacks when the program ends.
 func (m *model) unprinted() []string {

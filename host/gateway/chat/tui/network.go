@@ -29,6 +29,18 @@ type network struct {
 	running    sync.WaitGroup
 }
 
+// after has the program get a message later, unless it ends before.
+func (n *network) after(d time.Duration, msg tea.Msg) tea.Cmd {
+	return func() tea.Msg {
+		select {
+		case <-time.After(d):
+			return msg
+		case <-n.ctx.Done():
+			return nil
+		}
+	}
+}
+
 // conn is the connection of one conversation. Its methods return at once.
 type conn struct {
 	talker

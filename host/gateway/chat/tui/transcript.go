@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (t *transcript) aside(e message.Event) {
 
 // begin turns to another turn.
 func (t *transcript) begin(turn, agent string) {
-	t.turn, t.agent, t.ordinal, t.calls, t.stream = turn, agent, 0, nil, stream{}
+	t.turn, t.agent, t.ordinal, t.calls, t.stream = turn, cmp.Or(agent, t.agent), 0, nil, stream{} // the host's own answers have no agent
 }
 
 // heard notes a message that waits for its turn.
@@ -244,7 +245,7 @@ func (t *transcript) history(entries []gateway.Entry, live []message.Event) {
 	t.turn, t.ordinal = "", 0
 	for _, e := range entries {
 		if e.Turn != "" && e.Turn != t.turn {
-			t.turn, t.agent, t.ordinal = e.Turn, e.Agent, 0
+			t.turn, t.agent, t.ordinal = e.Turn, cmp.Or(e.Agent, t.agent), 0
 		}
 		t.entry(e, e.Turn == turn && t.ordinal == ordinal)
 		if e.Turn != "" {

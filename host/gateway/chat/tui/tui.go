@@ -8,7 +8,6 @@ package tui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,19 +37,17 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := m.connect(cfg.Conversation); err != nil {
 		return err
 	}
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Environ),
+	p := tea.NewProgram(m, tea.WithInput(cfg.In), tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Environ),
 		tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	defer context.AfterFunc(ctx, p.Quit)() // not WithContext, which leaves the reader of the terminal behind
 	_, err := p.Run()
 	cancel()
 	n.running.Wait()
 	if rest := m.unprinted(); len(rest) > 0 {
 		fmt.Fprintln(cfg.Out, strings.Join(rest, "\n"))
 	}
-	switch {
-	case m.failed != nil:
+	if m.failed != nil {
 		return m.failed
-	case errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, context.Canceled):
-		return nil // a signal is a way to leave
 	}
 	return err
 }

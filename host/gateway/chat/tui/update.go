@@ -3,7 +3,6 @@ package tui
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -19,7 +18,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if m.quitting {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tall))
+	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tall()))
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -41,6 +40,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		if msg.serial == m.card.serial && m.input.empty() && m.pick == nil {
 			m.card.armed = true
 		}
+	case calmMsg:
+		m.calm(msg)
 	case listedMsg:
 		m.listed(msg)
 	case uploadedMsg:
@@ -57,7 +58,6 @@ func (m *model) resize(msg tea.WindowSizeMsg) tea.Cmd {
 	first := m.width == 0
 	m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
 	m.talk.width = m.width
-	m.frame = frame{}
 	if first {
 		return m.conn.listen()
 	}
@@ -182,8 +182,7 @@ func (m *model) arm() tea.Cmd {
 	if body := m.card.lines(m.talk.paper); len(body) > m.cardRoom()-3 && m.card.tell(a.ID) {
 		m.talk.emit(append([]string{m.talk.yellow("The whole request:")}, body...))
 	}
-	serial := m.card.serial
-	return tea.Tick(armTime, func(time.Time) tea.Msg { return armMsg{serial} })
+	return m.net.after(armTime, armMsg{m.card.serial})
 }
 
 // decide answers the first request.

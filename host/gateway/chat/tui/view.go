@@ -19,9 +19,7 @@ func (m *model) View() tea.View {
 	}
 	bottom, cursor := m.bottom()
 	room := max(m.height-1-len(bottom), 0)
-	middle := m.middle(room)
-	top := tail(m.top(), room-len(middle))
-	lines := append(top, middle...)
+	lines := append(m.top(), m.middle(room)...)
 	if cursor != nil {
 		cursor.Y += len(lines)
 	}
