@@ -60,3 +60,7 @@ generate:
 # a private Docker engine for the tests, as root: eval "$(just engine start)"
 engine what:
     .ci/engine {{ what }}
+
+# the files of a release, in dist/
+release *flags:
+    go run ./cmd/flynn-release {{ flags }}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -51,7 +52,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	defer done()
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
-		Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
+		Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
 	})
 	if err != nil {
 		return err
