@@ -113,7 +113,7 @@ func (r *release) addSystem(p *packer) error {
 	if !x509.NewCertPool().AppendCertsFromPEM(roots) {
 		return fmt.Errorf("%s has no certificates", r.certificates)
 	}
-	config, err := files.ReadFile("files/flynn.toml")
+	config, err := os.ReadFile(r.config())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (r *release) packages(ctx context.Context) error {
 	}
 	for _, t := range r.linux() {
 		config, err := fill("nfpm.yaml", map[string]any{
-			"Arch": t.arch, "Version": r.version, "Date": r.date.Format(time.RFC3339), "Tree": r.tree(t), "Extra": extra, "Docs": docs,
+			"Arch": t.arch, "Version": r.version, "Date": r.date.Format(time.RFC3339), "Tree": r.tree(t), "Extra": extra, "Docs": docs, "Config": r.config(),
 		})
 		if err != nil {
 			return err
@@ -35,9 +35,12 @@ func (r *release) packages(ctx context.Context) error {
 	return nil
 }
 
+// config is the first configuration of packages and images.
+func (r *release) config() string { return filepath.Join(r.source, "examples", "docker", "flynn.toml") }
+
 // packageFiles writes what packages have beside the tree.
 func (r *release) packageFiles(to string) error {
-	for _, name := range []string{"flynn.service", "flynn.sysusers", "flynn.toml", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
+	for _, name := range []string{"flynn.service", "flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
 		text, err := files.ReadFile("files/" + name)
 		if err == nil {
 			err = writeFile(filepath.Join(to, name), text, 0o644)

@@ -26,7 +26,9 @@ import (
 const docs = "share/doc/flynn"
 
 // lib is the folder of a target's plugins or policies.
-func (r *release) lib(t target, k firstparty.Kind) string { return filepath.Join(r.tree(t), "lib", "flynn", string(k)) }
+func (r *release) lib(t target, k firstparty.Kind) string {
+	return filepath.Join(r.tree(t), "lib", "flynn", string(k))
+}
 
 func (r *release) stage(context.Context) error {
 	for _, t := range r.targets {

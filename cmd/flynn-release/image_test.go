@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// engine is the Docker engine of the tests, with what they do with it.
+type engine struct {
+	t   *testing.T
+	ctx context.Context
+	api *client.Client
+}
+
+func (e engine) check(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// load loads an image, which goes when the test ends, and returns its name.
+func (e engine) load(file string) string {
+	e.t.Helper()
+	f, err := os.Open(file)
+	e.check(err)
+	defer f.Close()
+	loaded, err := e.api.ImageLoad(e.ctx, f)
+	e.check(err)
+	defer loaded.Body.Close()
+	said, err := io.ReadAll(loaded.Body)
+	e.check(err)
+	const name = "flynn:1.2.3"
+	if !strings.Contains(string(said), name) {
+		e.t.Fatalf("the engine said %s", said)
+	}
+	e.t.Cleanup(func() {
+		for _, tag := range []string{name, "flynn:latest"} {
+			_, _ = e.api.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true})
+		}
+	})
+	return name
+}
+
+// start starts a container as examples/docker/compose.yaml does, but without a network, and with short intervals of its health check.
+func (e engine) start(name, config string) (id string) {
+	e.t.Helper()
+	volume := "flynn-release-test-" + time.Now().Format("150405.000000")
+	made, err := e.api.ContainerCreate(e.ctx, &container.Config{
+		Image: name, Env: []string{hookSecret},
+		Healthcheck: &container.HealthConfig{Interval: time.Second, StartPeriod: time.Minute},
+	}, &container.HostConfig{
+		NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true"},
+		Tmpfs: map[string]string{"/tmp": ""}, Binds: []string{config + ":/etc/flynn/flynn.toml:ro"},
+		Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: "/var/lib/flynn"}},
+	}, nil, nil, "")
+	e.check(err)
+	e.t.Cleanup(func() {
+		_ = e.api.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true})
+		if err := e.api.VolumeRemove(context.Background(), volume, true); err != nil {
+			e.t.Error(err)
+		}
+	})
+	e.check(e.api.ContainerStart(e.ctx, made.ID, container.StartOptions{}))
+	return made.ID
+}
+
+// awaitHealthy waits for the health check to succeed.
+func (e engine) awaitHealthy(id string) {
+	e.t.Helper()
+	for {
+		about, err := e.api.ContainerInspect(e.ctx, id)
+		e.check(err)
+		switch {
+		case !about.State.Running:
+			logs, err := e.api.ContainerLogs(e.ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+			e.check(err)
+			var said bytes.Buffer
+			_, _ = stdcopy.StdCopy(&said, &said, logs)
+			e.t.Fatalf("the container has ended:\n%s", said.String())
+		case about.State.Health != nil && about.State.Health.Status == container.Healthy:
+			return
+		}
+		select {
+		case <-e.ctx.Done():
+			e.t.Fatalf("not healthy: %+v", about.State.Health)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// run runs a program in a container, and returns what it prints.
+func (e engine) run(id, stdin string, args ...string) string {
+	e.t.Helper()
+	made, err := e.api.ContainerExecCreate(e.ctx, id, container.ExecOptions{Cmd: args, AttachStdin: true, AttachStdout: true, AttachStderr: true})
+	e.check(err)
+	stream, err := e.api.ContainerExecAttach(e.ctx, made.ID, container.ExecAttachOptions{})
+	e.check(err)
+	defer stream.Close()
+	_, err = io.WriteString(stream.Conn, stdin)
+	e.check(err)
+	e.check(stream.CloseWrite())
+	var out bytes.Buffer
+	_, err = stdcopy.StdCopy(&out, &out, stream.Reader)
+	e.check(err)
+	ended, err := e.api.ContainerExecInspect(e.ctx, made.ID)
+	e.check(err)
+	if ended.ExitCode != 0 {
+		e.t.Fatalf("%v: exit code %d\n%s", args, ended.ExitCode, out.String())
+	}
+	return out.String()
+}
+
+// The image runs as a user without rights, with a root that it cannot change, becomes healthy and answers; what it was told outlasts the
+// container's process.
+func TestImage(t *testing.T) {
+	archive := file(t, made(t), "image-*.tar.gz")
+	ctx, cancel := context.WithTimeout(t.Context(), cmdTimeout)
+	defer cancel()
+	e := engine{t, ctx, sandboxtest.Engine(t).API}
+	name := e.load(archive)
+	about, err := e.api.ImageInspect(ctx, name)
+	e.check(err)
+	if user := about.Config.User; user != "65532:65532" {
+		t.Errorf("the image runs as %q", user)
+	}
+
+	config := t.TempDir() + "/flynn.toml"
+	write(t, config, read(t, "../../examples/docker/flynn.toml")+withParts)
+	e.check(os.Chmod(config, 0o644))
+	id := e.start(name, config)
+	e.awaitHealthy(id)
+	answers(t, e.run(id, "hello\n", "flynn", "chat"))
+	partsRun(t, func(args ...string) string { return e.run(id, "", append([]string{"flynn"}, args...)...) })
+	e.check(e.api.ContainerRestart(ctx, id, container.StopOptions{}))
+	e.awaitHealthy(id)
+	if sessions := e.run(id, "", "flynn", "session", "list"); !strings.Contains(sessions, "terminal:") {
+		t.Errorf("after a restart, flynn session list printed\n%s", sessions)
+	}
+}
