@@ -139,7 +139,7 @@ func TestImage(t *testing.T) {
 	}
 
 	config := t.TempDir() + "/flynn.toml"
-	write(t, config, read(t, "../../examples/docker/flynn.toml")+withParts)
+	write(t, config, read(t, "../../examples/docker/flynn.toml")+withParts+withHooks)
 	e.check(os.Chmod(config, 0o644))
 	id := e.start(name, config)
 	e.awaitHealthy(id)

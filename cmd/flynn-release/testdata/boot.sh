@@ -38,12 +38,15 @@ cd "$dir/memory/root"
 
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
-mount -t tmpfs tmpfs dev
+mount -t tmpfs -o mode=755 tmpfs dev
 for name in null zero full random urandom tty; do
 	touch "dev/$name"
 	mount --bind "/dev/$name" "dev/$name"
 done
-mkdir dev/shm
+mkdir dev/shm dev/pts dev/mqueue dev/hugepages
+mkdir -p run/systemd
+mount -t devpts devpts dev/pts
+ln -s pts/ptmx dev/ptmx
 mount -t tmpfs -o mode=1777 tmpfs dev/shm
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
