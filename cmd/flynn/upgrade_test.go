@@ -4,6 +4,8 @@ import (
 	"compress/gzip"
 	"database/sql"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 
@@ -47,4 +49,15 @@ func leaveNewerStore(ts *testscript.TestScript, neg bool, args []string) {
 	_, err = db.Exec("UPDATE written_by SET version = 'v9.8.7'; PRAGMA user_version = 999")
 	ts.Check(err)
 	ts.Check(db.Close())
+}
+
+// serveIndex is the script command "index FILE": FLYNN_RELEASES becomes an address at which the file is.
+func serveIndex(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: index FILE")
+	}
+	text := ts.ReadFile(args[0])
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+	ts.Defer(s.Close)
+	ts.Setenv("FLYNN_RELEASES", s.URL+"/release.json")
 }
