@@ -5,13 +5,15 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -55,22 +57,21 @@ func (e engine) load(file string) string {
 	return name
 }
 
-// start starts a container as examples/docker/compose.yaml does, but without a network, and with short intervals of its health check.
-func (e engine) start(name, config string) (id string) {
+// start starts a container as examples/docker/compose.yaml does, but without a network, and with short intervals of its health check. binds
+// are those of the store and further ones, and group is one that the user is in as well.
+func (e engine) start(name, config string, binds []string, group string) (id string) {
 	e.t.Helper()
-	volume := "flynn-release-test-" + time.Now().Format("150405.000000")
 	made, err := e.api.ContainerCreate(e.ctx, &container.Config{
 		Image: name, Env: []string{hookSecret},
 		Healthcheck: &container.HealthConfig{Interval: time.Second, StartPeriod: time.Minute},
 	}, &container.HostConfig{
 		NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true"},
-		Tmpfs: map[string]string{"/tmp": ""}, Binds: []string{config + ":/etc/flynn/flynn.toml:ro"},
-		Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: "/var/lib/flynn"}},
+		Tmpfs: map[string]string{"/tmp": ""}, Binds: append(binds, config+":/etc/flynn/flynn.toml:ro"), GroupAdd: []string{group},
 	}, nil, nil, "")
 	e.check(err)
 	e.t.Cleanup(func() {
-		_ = e.api.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true})
-		if err := e.api.VolumeRemove(context.Background(), volume, true); err != nil {
+		_ = e.api.ContainerStop(context.Background(), made.ID, container.StopOptions{})
+		if err := e.api.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 			e.t.Error(err)
 		}
 	})
@@ -124,30 +125,69 @@ func (e engine) run(id, stdin string, args ...string) string {
 	return out.String()
 }
 
+// config writes a configuration that every user can read.
+func (e engine) config(text string) (path string) {
+	path = filepath.Join(e.t.TempDir(), "flynn.toml")
+	write(e.t, path, text)
+	e.check(os.Chmod(path, 0o644))
+	return path
+}
+
+// imageInEngine loads the image of the release.
+func imageInEngine(t *testing.T) (e engine, name string) {
+	archive := file(t, made(t), "image-*.tar.gz")
+	ctx, cancel := context.WithTimeout(t.Context(), cmdTimeout)
+	t.Cleanup(cancel)
+	e = engine{t, ctx, sandboxtest.Engine(t).API}
+	return e, e.load(archive)
+}
+
 // The image runs as a user without rights, with a root that it cannot change, becomes healthy and answers; what it was told outlasts the
 // container's process.
 func TestImage(t *testing.T) {
-	archive := file(t, made(t), "image-*.tar.gz")
-	ctx, cancel := context.WithTimeout(t.Context(), cmdTimeout)
-	defer cancel()
-	e := engine{t, ctx, sandboxtest.Engine(t).API}
-	name := e.load(archive)
-	about, err := e.api.ImageInspect(ctx, name)
+	e, name := imageInEngine(t)
+	about, err := e.api.ImageInspect(e.ctx, name)
 	e.check(err)
 	if user := about.Config.User; user != "65532:65532" {
 		t.Errorf("the image runs as %q", user)
 	}
 
-	config := t.TempDir() + "/flynn.toml"
-	write(t, config, read(t, "../../examples/docker/flynn.toml")+withParts+withHooks)
-	e.check(os.Chmod(config, 0o644))
-	id := e.start(name, config)
+	config := e.config(read(t, "../../examples/docker/flynn.toml") + withParts + withHooks)
+	volume := "flynn-release-test-" + time.Now().Format("150405.000000")
+	t.Cleanup(func() { e.check(e.api.VolumeRemove(context.Background(), volume, true)) })
+	id := e.start(name, config, []string{volume + ":/var/lib/flynn"}, "65532")
 	e.awaitHealthy(id)
 	answers(t, e.run(id, "hello\n", "flynn", "chat"))
 	partsRun(t, func(args ...string) string { return e.run(id, "", append([]string{"flynn"}, args...)...) })
-	e.check(e.api.ContainerRestart(ctx, id, container.StopOptions{}))
+	e.check(e.api.ContainerRestart(e.ctx, id, container.StopOptions{}))
 	e.awaitHealthy(id)
 	if sessions := e.run(id, "", "flynn", "session", "list"); !strings.Contains(sessions, "terminal:") {
 		t.Errorf("after a restart, flynn session list printed\n%s", sessions)
+	}
+}
+
+// A container with the engine's socket, and with the store at the same path inside and outside, runs tools in sandboxes of that engine.
+func TestImageWithSocket(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give a folder to the user of the image")
+	}
+	e, name := imageInEngine(t)
+	socket, ok := strings.CutPrefix(e.api.DaemonHost(), "unix://")
+	if !ok {
+		t.Skipf("%s is not on this machine", e.api.DaemonHost())
+	}
+	about, err := os.Stat(socket)
+	e.check(err)
+	store, err := os.MkdirTemp("", "flynn-release-store-*") // not t.TempDir, whose parent only root may enter
+	e.check(err)
+	t.Cleanup(func() { e.check(os.RemoveAll(store)) })
+	e.check(os.Chown(store, imageUser, imageUser))
+
+	text := strings.NewReplacer("/var/lib/flynn", store, "debian:stable-slim", sandboxtest.Image).Replace(read(t, "../../examples/docker/flynn.toml"))
+	group := strconv.Itoa(int(about.Sys().(*syscall.Stat_t).Gid))
+	id := e.start(name, e.config(text), []string{socket + ":/var/run/docker.sock", store + ":" + store}, group)
+	e.awaitHealthy(id)
+	if out := e.run(id, "!sh echo I am $((60000 + 5532)) in $(hostname)\n", "flynn", "chat"); !strings.Contains(out, "I am 65532 in sandbox") {
+		t.Errorf("flynn chat printed\n%s", out)
 	}
 }

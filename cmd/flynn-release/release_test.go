@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/upgrade"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -193,9 +194,13 @@ func TestArchive(t *testing.T) {
 	if err := json.Unmarshal([]byte(must(t, dir, env, "", flynn, "version", "--json")), &about); err != nil {
 		t.Fatal(err)
 	}
-	head := strings.TrimSpace(must(t, ".", os.Environ(), "", "git", "rev-parse", "HEAD"))
-	if _, err := time.Parse(time.RFC3339, about.Date); about.Version != testVersion || about.Commit != head || err != nil {
+	_, err := time.Parse(time.RFC3339, about.Date)
+	if known := must(t, ".", os.Environ(), "", "git", "cat-file", "-t", about.Commit); about.Version != testVersion || known != "commit\n" || err != nil {
 		t.Errorf("flynn version: %+v, %v", about, err)
+	}
+	index := mirror(t, made(t), nil) + "/" + upgrade.IndexName
+	if out := must(t, dir, env, "", flynn, "upgrade", "--check", "--from", index); !strings.HasPrefix(out, "flynn v1.2.3 is up to date") {
+		t.Errorf("flynn upgrade --check printed %s", out)
 	}
 
 	must(t, dir, env, "", flynn, "init", "--dir", "set", "--model-provider", "demo", "--no-channel", "--listen", address)
