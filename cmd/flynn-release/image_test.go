@@ -187,7 +187,7 @@ func TestImageWithSocket(t *testing.T) {
 	group := strconv.Itoa(int(about.Sys().(*syscall.Stat_t).Gid))
 	id := e.start(name, e.config(text), []string{socket + ":/var/run/docker.sock", store + ":" + store}, group)
 	e.awaitHealthy(id)
-	if out := e.run(id, "!sh echo I am $((60000 + 5532)) in $(hostname)\n", "flynn", "chat"); !strings.Contains(out, "I am 65532 in sandbox") {
+	if out := e.run(id, "!sh echo I am $(id -u) in $(hostname)\n", "flynn", "chat"); !strings.Contains(out, "I am 65532 in sandbox") {
 		t.Errorf("flynn chat printed\n%s", out)
 	}
 }
