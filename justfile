@@ -61,6 +61,6 @@ generate:
 engine what:
     .ci/engine {{ what }}
 
-# the files of a release, in dist/
-release *flags:
-    go run ./cmd/flynn-release {{ flags }}
+# the files of a release such as v1.2.3, in dist/; without a version, of the commit's tag
+release version="" *flags="":
+    go run ./cmd/flynn-release {{ if version == "" { "" } else { "-version " + version } }} {{ flags }}

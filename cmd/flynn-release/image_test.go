@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -57,16 +58,33 @@ func (e engine) load(file string) string {
 	return name
 }
 
-// start starts a container as examples/docker/compose.yaml does, but without a network, and with short intervals of its health check. binds
-// are those of the store and further ones, and group is one that the user is in as well.
+// composed are the limits of examples/docker/compose.yaml.
+type composed struct {
+	Services map[string]struct {
+		Image       string
+		ReadOnly    bool     `yaml:"read_only"`
+		CapDrop     []string `yaml:"cap_drop"`
+		SecurityOpt []string `yaml:"security_opt"`
+		Tmpfs       []string
+	}
+}
+
+// start starts a container with the limits of compose.yaml, but without a network, and with short intervals of its health check. binds are
+// those of the store and further ones, and group is one that the user is in as well.
 func (e engine) start(name, config string, binds []string, group string) (id string) {
 	e.t.Helper()
+	var c composed
+	e.check(yaml.Unmarshal([]byte(read(e.t, "../../examples/docker/compose.yaml")), &c))
+	limits := c.Services["flynn"]
+	if limits.Image != "flynn" || !limits.ReadOnly || len(limits.Tmpfs) != 1 {
+		e.t.Fatalf("compose.yaml has %+v", limits)
+	}
 	made, err := e.api.ContainerCreate(e.ctx, &container.Config{
 		Image: name, Env: []string{hookSecret},
 		Healthcheck: &container.HealthConfig{Interval: time.Second, StartPeriod: time.Minute},
 	}, &container.HostConfig{
-		NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true"},
-		Tmpfs: map[string]string{"/tmp": ""}, Binds: append(binds, config+":/etc/flynn/flynn.toml:ro"), GroupAdd: []string{group},
+		NetworkMode: "none", ReadonlyRootfs: limits.ReadOnly, CapDrop: limits.CapDrop, SecurityOpt: limits.SecurityOpt,
+		Tmpfs: map[string]string{limits.Tmpfs[0]: ""}, Binds: append(binds, config+":/etc/flynn/flynn.toml:ro"), GroupAdd: []string{group},
 	}, nil, nil, "")
 	e.check(err)
 	e.t.Cleanup(func() {
@@ -148,8 +166,8 @@ func TestImage(t *testing.T) {
 	e, name := imageInEngine(t)
 	about, err := e.api.ImageInspect(e.ctx, name)
 	e.check(err)
-	if user := about.Config.User; user != "65532:65532" {
-		t.Errorf("the image runs as %q", user)
+	if user := about.Config.User; user != "65532:65532" || len(about.RootFS.Layers) != 1 {
+		t.Errorf("the image runs as %q, and has %d layers", user, len(about.RootFS.Layers))
 	}
 
 	config := e.config(read(t, "../../examples/docker/flynn.toml") + withParts + withHooks)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -87,5 +91,58 @@ func TestFormula(t *testing.T) {
 	text := read(t, filepath.Join(dir, "flynn.rb"))
 	if !strings.Contains(text, `sha256 "`+sum+`"`) || !strings.Contains(text, `version "1.2.3"`) {
 		t.Errorf("flynn.rb:\n%s", text)
+	}
+}
+
+// The bill names the programs, and the modules in them once.
+func TestBill(t *testing.T) {
+	var b bom
+	if err := json.Unmarshal([]byte(read(t, file(t, made(t), ".cdx.json"))), &b); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, c := range b.Components {
+		seen[fmt.Sprint(c["name"])]++
+	}
+	title := "flynn-1.2.3-linux-" + runtime.GOARCH
+	for _, name := range []string{title + "/bin/flynn", title + "/lib/flynn/plugins/telegram/bin/telegram", "github.com/tetratelabs/wazero", "modernc.org/sqlite"} {
+		if seen[name] != 1 {
+			t.Errorf("%s stands %d times in the bill", name, seen[name])
+		}
+	}
+	if b.Format != "CycloneDX" || b.Metadata.Component["version"] != testVersion || len(b.Dependencies) < len(b.Components)/2 {
+		t.Errorf("format %q, of %v, with %d dependencies of %d components", b.Format, b.Metadata.Component, len(b.Dependencies), len(b.Components))
+	}
+}
+
+// A folder with other files is not emptied.
+func TestOutIsNotEmptied(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "thesis.txt"), "years of work")
+	r := &release{out: dir}
+	if err := r.empty(); err == nil || !strings.Contains(err.Error(), "choose another folder") || read(t, filepath.Join(dir, "thesis.txt")) == "" {
+		t.Errorf("empty: %v", err)
+	}
+	write(t, filepath.Join(dir, "release.json"), "{}")
+	if err := r.empty(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+// Wrong arguments are refused before anything is made.
+func TestArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`version "1.2": write one such as v1.2.3`:                 {"-version", "1.2"},
+		`target "linux": write OS/ARCH, such as linux/amd64`:      {"-targets", "linux"},
+		`target "../x/amd64": write OS/ARCH, such as linux/amd64`: {"-targets", "../x/amd64"},
+		`unexpected argument "v1.2.3"`:                            {"v1.2.3"},
+		`flag provided but not defined: -key`:                     {"-key", "k"},
+	} {
+		if err := run(t.Context(), append([]string{"-out", t.TempDir()}, args...), io.Discard); err == nil || err.Error() != want {
+			t.Errorf("%q: %v; want %s", args, err, want)
+		}
 	}
 }

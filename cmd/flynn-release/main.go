@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -34,11 +35,13 @@ func main() {
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("flynn-release", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	out := flags.String("out", "dist", "write the release into `FOLDER`, which is emptied first")
+	out := flags.String("out", "dist", "write the release into `FOLDER`, in the place of an earlier one")
 	version := flags.String("version", "", "the version, such as v1.2.3 (default: the tag of the commit)")
 	platforms := flags.String("targets", targets, "the platforms, as a comma-separated `LIST` of OS/ARCH")
 	certificates := flags.String("ca", "/etc/ssl/certs/ca-certificates.crt", "take the authorities of the container image from `FILE`")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/flynnhost/flynn/host/admin/upgrade"
 )
 
 // target is a platform.
@@ -39,12 +43,12 @@ func (r *release) steps() []step {
 		{"programs", r.buildPrograms},
 		{"completion", r.complete},
 		{"trees", r.stage},
+		{"index", r.index},
 		{"archives", r.archives},
 		{"packages", r.packages},
 		{"images", r.images},
 		{"software bill of materials", r.bill},
 		{"formula and install script", r.installers},
-		{"index", r.index},
 		{"checksums", r.checksums},
 	}
 }
@@ -54,13 +58,13 @@ func (r *release) make(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	if err := os.RemoveAll(r.out); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
+	if err := r.empty(); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.log, "flynn %s of %s\n", r.version, r.date.Format(time.DateTime))
+	if r.dirty {
+		fmt.Fprintf(r.log, "warning: the checkout has changes that are not in commit %.12s: nobody else can make these files\n", r.commit)
+	}
 	for _, s := range r.steps() {
 		begin := time.Now()
 		if err := s.do(ctx); err != nil {
@@ -69,6 +73,18 @@ func (r *release) make(ctx context.Context) (err error) {
 		fmt.Fprintf(r.log, "%-28s %v\n", s.what, time.Since(begin).Round(100*time.Millisecond))
 	}
 	return nil
+}
+
+// empty makes out an empty folder. It deletes nothing but an earlier release, which the index shows it to be.
+func (r *release) empty() error {
+	found, err := os.ReadDir(r.out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(r.out, upgrade.IndexName)); err != nil && len(found) > 0 {
+		return fmt.Errorf("%s has files and is not an earlier release, since it has no %s: choose another folder with -out", r.out, upgrade.IndexName)
+	}
+	return errors.Join(os.RemoveAll(r.out), os.MkdirAll(r.out, 0o755))
 }
 
 // tree is the folder with everything that is installed for a target.

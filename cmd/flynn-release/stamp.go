@@ -15,6 +15,7 @@ type stamp struct {
 	version string // "v1.2.3"
 	commit  string
 	date    time.Time // of the commit
+	dirty   bool      // the checkout has changes that are not in the commit
 }
 
 // name returns the version as file names and packages have it.
@@ -40,7 +41,7 @@ func readStamp(ctx context.Context, dir, version string) (s stamp, err error) {
 	if err != nil {
 		return s, fmt.Errorf("read the commit's date: %w", err)
 	}
-	s = stamp{version, commit, time.Unix(seconds, 0).UTC()}
+	s = stamp{version: version, commit: commit, date: time.Unix(seconds, 0).UTC()}
 	if s.version == "" {
 		s.version = s.ofTags(ctx, dir)
 	}
@@ -48,7 +49,7 @@ func readStamp(ctx context.Context, dir, version string) (s stamp, err error) {
 	if err != nil {
 		return s, err
 	}
-	if version == "" && changed != "" {
+	if s.dirty = changed != ""; s.dirty && version == "" {
 		s.version += "+dirty"
 	}
 	if !semver.IsValid(s.version) || s.version != semver.Canonical(s.version)+semver.Build(s.version) {

@@ -16,6 +16,10 @@ class Flynn < Formula
     prefix.install "bin", "lib", "share"
   end
 
+  def caveats
+    "Set Flynn up with: flynn init --dir #{etc}/flynn"
+  end
+
   service do
     run [opt_bin/"flynn", "--config", etc/"flynn/flynn.toml", "serve"]
     keep_alive true
