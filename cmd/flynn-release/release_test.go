@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,13 +130,16 @@ func must(t *testing.T, dir string, env []string, stdin, name string, args ...st
 	return out
 }
 
-// A release of another copy of the sources, in another folder, has the same bytes.
+// A release of another copy of the sources, in another folder, has the same bytes, also for a person with other habits.
 func TestSameBytes(t *testing.T) {
 	first := made(t)
 	source, again := t.TempDir(), filepath.Join(t.TempDir(), "dist")
 	if err := copyTracked(t, source); err != nil {
 		t.Fatal(err)
 	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	t.Setenv("TZ", "Asia/Tokyo")
+	t.Setenv("GOFLAGS", "-mod=mod -tags=netgo")
 	if _, err := makeRelease(t, again, source, &dist.stamp); err != nil {
 		t.Fatal(err)
 	}
