@@ -20,7 +20,7 @@ race:
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
-longest := "./host/policy/author ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
+longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:

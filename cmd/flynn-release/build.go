@@ -119,6 +119,9 @@ func (r *release) buildPolicies(ctx context.Context) error {
 	return r.assemble(ctx, firstparty.Policies, "policy.toml", author.Assembler{}, r.policies())
 }
 
+// plugins is the folder with the built plugins of a target.
+func (r *release) plugins(t target) string { return filepath.Join(r.bin(t), "plugins") }
+
 // policies is the folder with the built policies.
 func (r *release) policies() string { return filepath.Join(r.work, "policies") }
 
@@ -135,7 +138,7 @@ func (r *release) buildPrograms(ctx context.Context) error {
 			err = r.goBuild(ctx, t.sandboxed(), filepath.Join(r.bin(t), "sandbox"), "./cmd/flynn-sandboxd", "./cmd/flynn-probe")
 		}
 		if err == nil {
-			err = r.assemble(ctx, firstparty.Plugins, "plugin.toml", plugin.Assembler{Platform: t.String()}, r.lib(t, firstparty.Plugins))
+			err = r.assemble(ctx, firstparty.Plugins, "plugin.toml", plugin.Assembler{Platform: t.String()}, r.plugins(t))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", t, err)

@@ -25,11 +25,6 @@ import (
 // docs is where a tree has what is read and not run.
 const docs = "share/doc/flynn"
 
-// lib is the folder of a target's plugins or policies.
-func (r *release) lib(t target, k firstparty.Kind) string {
-	return filepath.Join(r.tree(t), "lib", "flynn", string(k))
-}
-
 func (r *release) stage(context.Context) error {
 	for _, t := range r.targets {
 		if err := r.stageTarget(t); err != nil {
@@ -39,20 +34,30 @@ func (r *release) stage(context.Context) error {
 	return nil
 }
 
-// stageTarget completes the tree of a target, which has its plugins already.
 func (r *release) stageTarget(t target) error {
 	to := r.tree(t)
 	lib := filepath.Join(to, "lib", "flynn")
 	err := errors.Join(
 		copyFile(filepath.Join(r.bin(t), "flynn"), filepath.Join(to, "bin", "flynn"), 0o755),
-		copyTree(r.policies(), r.lib(t, firstparty.Policies)),
+		copyTree(r.plugins(t), filepath.Join(lib, string(firstparty.Plugins))),
+		copyTree(r.policies(), filepath.Join(lib, string(firstparty.Policies))),
 		copyTree(filepath.Join(r.work, "completion"), to),
 		r.stageDocs(filepath.Join(to, filepath.FromSlash(docs))),
 	)
 	for _, name := range []string{"flynn-sandboxd", "flynn-probe"} {
 		err = errors.Join(err, copyFile(filepath.Join(r.bin(t), "sandbox", name), filepath.Join(lib, name+"-"+t.sandboxed().String()), 0o755))
 	}
-	return errors.Join(err, firstparty.WriteManifest(lib))
+	return errors.Join(err, firstparty.WriteManifest(lib), openFolders(to))
+}
+
+// openFolders lets everybody enter the folders of a tree, whatever the umask is; packages copy their modes.
+func openFolders(tree string) error {
+	return filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o755)
+	})
 }
 
 // examples are the folders of examples that need nothing but an installed Flynn.
