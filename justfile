@@ -24,7 +24,7 @@ race:
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
-longest := "./host/policy/author ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
+longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:
@@ -64,3 +64,7 @@ generate:
 # a private Docker engine for the tests, as root: eval "$(just engine start)"
 engine what:
     .ci/engine {{ what }}
+
+# the files of a release such as v1.2.3, in dist/; without a version, of the commit's tag
+release version="" *flags="":
+    go run ./cmd/flynn-release {{ if version == "" { "" } else { "-version " + version } }} {{ flags }}

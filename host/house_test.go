@@ -65,10 +65,11 @@ type allowed struct {
 // used by all of them, and of sdk those that open names.
 var areas = []allowed{
 	{"message", nil},
+	{"buildinfo", nil},
 	{"sandbox", []string{"message"}},
 	{"config", []string{"message", "sandbox"}},
 	{"rows", []string{"message"}},
-	{"store", []string{"message", "rows", "sandbox"}},
+	{"store", []string{"buildinfo", "message", "rows", "sandbox"}},
 	{"install", nil},
 	{"policy", []string{"config", "install", "message", "rows", "store"}},
 	{"route", []string{"config", "message", "policy"}},
@@ -81,7 +82,7 @@ var areas = []allowed{
 	{"agent", []string{"config", "message", "model", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"observe", []string{"access", "agent", "channel", "message", "model", "plugin", "policy", "rows", "sandbox", "store"}},
 	{"gateway", []string{"access", "agent", "config", "message", "model", "observe", "plugin", "policy", "route", "rows", "sandbox", "store", "tool"}},
-	{"admin", []string{"access", "agent", "config", "gateway", "message", "model", "observe", "plugin", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
+	{"admin", []string{"access", "agent", "buildinfo", "config", "gateway", "install", "message", "model", "observe", "plugin", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
 }
 
 // inner are packages that may use less of the project than the room that they belong to.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/doctor"
+	"github.com/flynnhost/flynn/host/buildinfo"
 )
 
 func doctorCommand() *cli.Command {
@@ -84,6 +85,6 @@ func (x *examination) fix() error {
 // doctorSubject is the Flynn that the doctor looks at.
 func doctorSubject(ctx context.Context, cmd *cli.Command) doctor.Subject {
 	return doctor.Subject{
-		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Checks: host.Checks(), Launcher: pluginLauncher(), Version: version(), Log: buildLog(cmd),
+		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Checks: host.Checks(), Launcher: pluginLauncher(), Version: buildinfo.Version(), Log: buildLog(cmd),
 	}
 }

@@ -38,7 +38,8 @@ func runScripts(t *testing.T, dir string) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage,
-			"notes": leaveNotes, "strangers": leaveStrangers, "tell": leaveTurn, "serve": serveOne, "release": release,
+			"notes": leaveNotes, "oldstore": leaveOldStore, "newerstore": leaveNewerStore, "index": serveIndex, "strangers": leaveStrangers, "tell": leaveTurn,
+			"serve": serveOne, "release": release,
 		},
 		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {

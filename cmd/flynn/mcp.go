@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )
@@ -42,7 +43,7 @@ func mcpCommand() *cli.Command {
 // bridge connects stdin and stdout to the gateway's MCP endpoint until the client closes them.
 func bridge(ctx context.Context, cmd *cli.Command, url, token string) error {
 	root := cmd.Root()
-	err := mcp.Bridge(ctx, url+"/mcp", token, version(), io.NopCloser(root.Reader), nopCloser{root.Writer})
+	err := mcp.Bridge(ctx, url+"/mcp", token, buildinfo.Version(), io.NopCloser(root.Reader), nopCloser{root.Writer})
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
@@ -93,7 +94,7 @@ func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.H
 		if err != nil {
 			return nil, nil, err
 		}
-		h, err := host.New(ctx, host.Config{Path: path, Getenv: getenvOf(ctx), Log: log, Version: version()})
+		h, err := host.New(ctx, host.Config{Path: path, Getenv: getenvOf(ctx), Log: log, Version: buildinfo.Version()})
 		if err == nil {
 			return h, func() { os.Remove(path) }, nil
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/plugin/scaffold"
 )
@@ -24,7 +25,7 @@ func pluginNewCommand() *cli.Command {
 
 func newPlugin(ctx context.Context, cmd *cli.Command) error {
 	dir, err := scaffold.Write(scaffold.Config{
-		Name: cmd.Args().First(), Language: cmd.String("lang"), Kind: kind.Name(cmd.String("kind")), Release: version(),
+		Name: cmd.Args().First(), Language: cmd.String("lang"), Kind: kind.Name(cmd.String("kind")), Release: buildinfo.Version(),
 	})
 	if err != nil {
 		return err

@@ -9,15 +9,14 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/config"
-
 	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
@@ -55,6 +54,8 @@ func commands() []*cli.Command {
 		mcpCommand(),
 		usageCommand(),
 		explainCommand(),
+		versionCommand(),
+		upgradeCommand(),
 	}
 }
 
@@ -126,7 +127,7 @@ func rootCommand() *cli.Command {
 		Name:        "flynn",
 		Usage:       "a self-hosted host for AI agents that people talk to over chat channels",
 		Description: exitCodes,
-		Version:     version(),
+		Version:     buildinfo.Version(),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -248,11 +249,4 @@ func getenvOf(ctx context.Context) func(string) string {
 // configPath returns the configuration file that the command works on.
 func configPath(ctx context.Context, cmd *cli.Command) string {
 	return cmp.Or(cmd.String("config"), getenvOf(ctx)("FLYNN_CONFIG"), "flynn.toml")
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

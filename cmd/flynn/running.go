@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/setup"
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
@@ -64,7 +65,7 @@ func serveAt(ctx context.Context, cmd *cli.Command, path string) error {
 	defer done()
 	log := slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h, err := host.New(ctx, host.Config{
-		Path: path, Getenv: getenvOf(ctx), Log: log, Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(),
+		Path: path, Getenv: getenvOf(ctx), Log: log, Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(),
 	})
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (h hosts) Begin(ctx context.Context, path string) (setup.Host, func(), erro
 	ctx, stop := context.WithCancel(ctx)
 	ready := make(chan struct{})
 	own, err := host.New(ctx, host.Config{
-		Path: path, Getenv: h.getenv, Log: slog.New(slog.DiscardHandler), Version: version(), PluginLauncher: pluginLauncher(),
+		Path: path, Getenv: h.getenv, Log: slog.New(slog.DiscardHandler), Version: buildinfo.Version(), PluginLauncher: pluginLauncher(),
 		Ready: func() { close(ready) },
 	})
 	if err != nil {

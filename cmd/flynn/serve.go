@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/service"
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -54,7 +55,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	log := slog.New(handler)
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: log, LastGood: cmd.Bool("last-good"),
-		Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
+		Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
 		Ready: func() {
 			if err := service.Ready(getenvOf(ctx)); err != nil {
 				log.Error("systemd will stop flynn, which it believes to be starting", "error", err)

@@ -1,4 +1,4 @@
-// Package program provides Flynn's own programs that run in sandboxes: it finds them beside the host's program, or builds them if the
+// Package program provides Flynn's own programs that run in sandboxes: it finds them beside the host's program or in lib/flynn, or builds them if the
 // source and a Go toolchain are available, and copies the supervisor to where containers mount it.
 //
 // Start with FindSupervisor. The programs themselves are in packages supervise and selftest; package launch brings them to engines on other
@@ -6,6 +6,7 @@
 package program
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Supervisor is the file name of cmd/flynn-sandboxd.
@@ -33,8 +35,8 @@ func supervisor() program {
 
 func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}} }
 
-// FindSupervisor returns the path of flynn-sandboxd: the one beside the running program or, in a checkout with a Go toolchain, one that it
-// builds from source and caches.
+// FindSupervisor returns the path of flynn-sandboxd: the one that is installed with the running program or, in a checkout with a Go toolchain,
+// one that it builds from source and caches.
 func FindSupervisor(log *slog.Logger) (string, error) { return find(log, supervisor()) }
 
 // FindProbe returns the path of flynn-probe, which the self-test runs in sandboxes, in the same way.
@@ -42,16 +44,22 @@ func FindProbe(log *slog.Logger) (string, error) { return find(log, probe()) }
 
 func find(log *slog.Logger, p program) (string, error) {
 	exe, err := os.Executable()
+	if err == nil {
+		exe, err = filepath.EvalSymlinks(exe)
+	}
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", p.name, err)
 	}
-	sibling := filepath.Join(filepath.Dir(exe), p.name)
-	unfit := checkStatic(sibling)
-	if unfit == nil {
-		return sibling, nil
-	}
-	if !errors.Is(unfit, fs.ErrNotExist) {
-		log.Warn("cannot use a program for sandboxes", "program", p.name, "error", unfit)
+	var unfit error
+	for _, path := range installed(filepath.Dir(exe), p.name) {
+		err := checkStatic(path)
+		if err == nil {
+			return path, nil
+		}
+		unfit = cmp.Or(unfit, err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("cannot use a program for sandboxes", "program", p.name, "error", err)
+		}
 	}
 	module, err := findModule()
 	if err != nil {
@@ -63,6 +71,13 @@ func find(log *slog.Logger, p program) (string, error) {
 		return "", fmt.Errorf("build %s: %w: install it beside the program instead", p.name, err)
 	}
 	return path, nil
+}
+
+// installed returns the places of a program, for the folder that the running one lies in: beside it, as go build leaves it, and in lib/flynn, as a
+// release has it. There its name has the platform of the containers, which is not that of the host on a Mac.
+func installed(dir, name string) []string {
+	released := filepath.Join("lib", "flynn", name+"-linux-"+runtime.GOARCH)
+	return []string{filepath.Join(dir, name), filepath.Join(filepath.Dir(dir), released), filepath.Join(dir, released)}
 }
 
 // checkStatic refuses a program that is dynamically linked or not for Linux: in an image without its C library it would fail with nothing

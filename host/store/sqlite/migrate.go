@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/flynnhost/flynn/host/buildinfo"
 )
 
 // migrations hold one file per schema version, applied in order and never changed after a release.
@@ -16,28 +18,28 @@ var migrations embed.FS
 
 // versionWith returns the schema version of a migration.
 func versionWith(name string) int {
+	return slices.IndexFunc(scripts(), func(f fs.DirEntry) bool { return f.Name() == name }) + 1
+}
+
+func scripts() []fs.DirEntry {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil { // they are embedded
 		panic(err)
 	}
-	i := slices.IndexFunc(files, func(f fs.DirEntry) bool { return f.Name() == name })
-	return i + 1
+	return files
 }
 
 // migrate applies the missing migrations, each in a transaction of its own; user_version counts them.
 func migrate(ctx context.Context, conn *sql.Conn) error {
-	files, err := migrations.ReadDir("migrations")
+	files := scripts()
+	s, err := stampOf(ctx, conn)
+	if err == nil {
+		err = s.newer()
+	}
 	if err != nil {
 		return err
 	}
-	var have int
-	if err := conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
-		return fmt.Errorf("read schema version: %w", err)
-	}
-	if have > len(files) {
-		return fmt.Errorf("schema version %d is newer than this flynn knows (%d): run the newer flynn", have, len(files))
-	}
-	for i := have; i < len(files); i++ {
+	for i := s.Schema; i < len(files); i++ {
 		text, err := migrations.ReadFile("migrations/" + files[i].Name())
 		if err != nil {
 			return err
@@ -47,6 +49,16 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 			conn.ExecContext(ctx, "ROLLBACK")
 			return fmt.Errorf("apply migration %s: %w", files[i].Name(), err)
 		}
+	}
+	return recordVersion(ctx, conn)
+}
+
+// recordVersion records which Flynn writes the store. It costs a commit only when that changes.
+func recordVersion(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `INSERT INTO written_by (id, version) VALUES (1, ?)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version WHERE version <> excluded.version`, buildinfo.Version())
+	if err != nil {
+		return fmt.Errorf("record the version: %w", err)
 	}
 	return nil
 }

@@ -26,20 +26,32 @@ type Reader struct {
 
 // OpenReader opens the database in dir for reading. A folder in which no host has run reads as empty. The caller must close the reader.
 func OpenReader(ctx context.Context, dir string) (*Reader, error) {
-	path := filepath.Join(dir, "flynn.db")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "flynn.db")); errors.Is(err, fs.ErrNotExist) {
 		return &Reader{}, nil
 	}
+	db, err := openToRead(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := stampOf(ctx, db)
+	if err == nil {
+		err = s.newer()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
+	}
+	return &Reader{db, s.Schema}, nil
+}
+
+// openToRead opens the database in dir, which exists.
+func openToRead(dir string) (*sql.DB, error) {
 	// Not mode=ro: a reader of a database with a write-ahead log takes part in its shared memory.
-	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-16384)")
+	db, err := sql.Open("sqlite", "file:"+escaped(filepath.Join(dir, "flynn.db"))+
+		"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-16384)")
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", dir, err)
 	}
-	r := &Reader{db: db}
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&r.version); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
-	}
-	return r, nil
+	return db, nil
 }
 
 // Close ends the reader.

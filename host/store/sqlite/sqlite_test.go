@@ -100,17 +100,29 @@ func TestLockOfAKilledHost(t *testing.T) {
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Open(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.writer.conn.ExecContext(t.Context(), "PRAGMA user_version = 99"); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "run the newer flynn") {
-		t.Fatalf("open: %v", err)
+	for _, c := range []struct{ name, change, want string }{
+		{"by a release", "UPDATE written_by SET version = 'v9.8.7'", `was written by flynn "v9.8.7" and has schema version 99; this is flynn "`},
+		{"by rude words", "UPDATE written_by SET version = 'v9\x1b[31m' || char(10)", `was written by flynn "v9\x1b[31m\n" and`},
+		{"by one that says it elsewhere", "DROP TABLE written_by", "was written by a newer flynn and has schema version 99"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := Open(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.writer.conn.ExecContext(t.Context(), c.change+"; PRAGMA user_version = 99"); err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			_, err = Open(t.Context(), dir)
+			_, readErr := OpenReader(t.Context(), dir)
+			for _, err := range []error{err, readErr} {
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fmt.Sprintf("up to %d: install the newer flynn again", NewestSchema())) {
+					t.Errorf("open: %v", err)
+				}
+			}
+		})
 	}
 }
 

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// packages makes a .deb and an .rpm for each Linux target, with nfpm.
+func (r *release) packages(ctx context.Context) error {
+	extra := filepath.Join(r.work, "package")
+	if err := r.packageFiles(extra); err != nil {
+		return err
+	}
+	for _, t := range r.linux() {
+		config, err := fill("nfpm.yaml", map[string]any{
+			"Arch": t.arch, "Version": r.version, "Date": r.date.Format(time.RFC3339), "Tree": r.tree(t), "Extra": extra, "Docs": docs, "Config": r.config(),
+		})
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(r.work, "nfpm-"+t.arch+".yaml")
+		if err := writeFile(file, config, 0o644); err != nil {
+			return err
+		}
+		for _, format := range []string{"deb", "rpm"} {
+			epoch := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.date.Unix(), 10)}
+			name := "flynn-" + r.name() + "-" + t.String() + "." + format
+			if _, err := output(ctx, r.work, epoch, r.tool("nfpm"), "package", "-f", file, "-p", format, "-t", filepath.Join(r.out, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// config is the first configuration of packages and images.
+func (r *release) config() string { return filepath.Join(r.source, "examples", "docker", "flynn.toml") }
+
+// packageFiles writes what packages have beside the tree.
+func (r *release) packageFiles(to string) error {
+	for _, name := range []string{"flynn.service", "flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
+		text, err := files.ReadFile("files/" + name)
+		if err == nil {
+			err = writeFile(filepath.Join(to, name), text, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
