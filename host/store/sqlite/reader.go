@@ -97,22 +97,12 @@ func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) 
 	return shadowDifferences(ctx, r.db, f)
 }
 
-// Newest is the schema version that this program writes.
-func Newest() int {
-	files, err := migrations.ReadDir("migrations")
-	if err != nil { // they are embedded
-		panic(err)
-	}
-	return len(files)
-}
-
 // Health is what Check finds.
 type Health struct {
-	Version int       // of the schema; 0 if there is no database
-	Latest  time.Time // start of the latest turn; zero if there is none
+	Latest time.Time // start of the latest turn; zero if there is none
 }
 
-// Check looks at the database in a folder. Its error says that the database is missing, damaged or cannot be read. It takes no lock: a
+// Check looks at the database in a folder. Its error says that the database is missing, damaged, of a newer Flynn (ErrNewer) or cannot be read. It takes no lock: a
 // host may be running. The end of ctx ends the search for damage.
 func Check(ctx context.Context, dir string) (h Health, err error) {
 	path := filepath.Join(dir, "flynn.db")
@@ -127,13 +117,12 @@ func Check(ctx context.Context, dir string) (h Health, err error) {
 	if r.db == nil {
 		return h, nil
 	}
-	h.Version = r.version
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return h, advise(path, err)
 	}
 	defer conn.Close()
-	if err := check(ctx, conn, path); err != nil || r.version == 0 || r.version > Newest() {
+	if err := check(ctx, conn, path); err != nil || r.version == 0 {
 		return h, advise(path, err)
 	}
 	var last sql.NullInt64

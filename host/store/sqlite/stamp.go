@@ -52,6 +52,14 @@ func stampOf(ctx context.Context, db querier) (s Stamp, err error) {
 	return s, nil
 }
 
+// ErrNewer is matched by the error of a store that a newer Flynn has written.
+var ErrNewer = errors.New("the store is of a newer flynn")
+
+type newerError string
+
+func (e newerError) Error() string      { return string(e) }
+func (newerError) Is(target error) bool { return target == ErrNewer }
+
 // newer returns the error of a store that a newer Flynn has written.
 func (s Stamp) newer() error {
 	know := NewestSchema()
@@ -62,6 +70,6 @@ func (s Stamp) newer() error {
 	if s.Writer != "" {
 		writer = fmt.Sprintf("flynn %.64q", s.Writer)
 	}
-	return fmt.Errorf("the store was written by %s and has schema version %d; this is flynn %q, which knows versions up to %d: "+
-		"install the newer flynn again, or use a copy of the folder from before the upgrade", writer, s.Schema, buildinfo.Version(), know)
+	return newerError(fmt.Sprintf("the store was written by %s and has schema version %d; this is flynn %q, which knows versions up to %d: "+
+		"install the newer flynn again, or use a copy of the folder from before the upgrade", writer, s.Schema, buildinfo.Version(), know))
 }
