@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/flynnhost/flynn/host/admin/service"
 )
 
 // packages makes a .deb and an .rpm for each Linux target, with nfpm.
@@ -40,7 +42,7 @@ func (r *release) config() string { return filepath.Join(r.source, "examples", "
 
 // packageFiles writes what packages have beside the tree.
 func (r *release) packageFiles(to string) error {
-	for _, name := range []string{"flynn.service", "flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
+	for _, name := range []string{"flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
 		text, err := files.ReadFile("files/" + name)
 		if err == nil {
 			err = writeFile(filepath.Join(to, name), text, 0o644)
@@ -49,5 +51,17 @@ func (r *release) packageFiles(to string) error {
 			return err
 		}
 	}
-	return nil
+	text, err := unit()
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(to, "flynn.service"), []byte(text), 0o644)
+}
+
+// unit returns the unit of the packages: that of flynn service install, with the paths of a package.
+func unit() (string, error) {
+	return service.Spec{
+		Name: "flynn", System: true, User: "flynn", Group: "flynn", Program: "/usr/bin/flynn", Config: "/etc/flynn/flynn.toml",
+		Secrets: "/etc/flynn/secrets.env", Environment: []string{"HOME=/var/lib/flynn"}, Folder: "/var/lib/flynn", State: "flynn", IfConfigured: true,
+	}.Unit()
 }

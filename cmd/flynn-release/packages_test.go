@@ -74,7 +74,13 @@ const mostExposed = 24
 func TestUnitIsHard(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
 	need.Part(t, "systemd", err)
-	out := must(t, ".", os.Environ(), "", "systemd-analyze", "security", "--offline=yes", "--no-pager", "files/flynn.service")
+	text, err := unit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "flynn.service")
+	write(t, path, text)
+	out := must(t, ".", os.Environ(), "", "systemd-analyze", "security", "--offline=yes", "--no-pager", path)
 	found := regexp.MustCompile(`Overall exposure level for flynn.service: (\d+)\.(\d)`).FindStringSubmatch(out)
 	if found == nil {
 		t.Fatalf("systemd-analyze printed\n%s", out)

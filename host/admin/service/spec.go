@@ -88,6 +88,8 @@ func (s Spec) Unit() (string, error) {
 	}
 	if s.IfConfigured {
 		values["CONDITION"] = percent(s.Config)
+	} else {
+		values["WRITTEN"] = "# Written by flynn service install, which shows what changes before it replaces the file."
 	}
 	values["REASONS"] = strings.TrimSuffix(fill(kind+".reasons", values), "\n")
 	values["HARDENING"] = strings.TrimSuffix(fill(kind+".limits", values), "\n")
