@@ -137,7 +137,7 @@ func rootCommand() *cli.Command {
 		CustomRootCommandHelpTemplate: rootHelp(),
 		EnableShellCompletion:         true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
-			c.Hidden, c.Category = false, groupDevelop
+			c.Hidden, c.Category, c.Usage = false, groupDevelop, "print a script that completes commands in bash, zsh, fish or PowerShell"
 		},
 		// run prints errors and chooses the exit code; the library must do neither.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
