@@ -20,8 +20,8 @@ mac:
 race:
     GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
-# what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of its time
-unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")
+# what compresses, what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of its time
+unraced := replace_regex("compress/flate modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
 longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"

@@ -97,7 +97,7 @@ var inner = map[string][]string{
 		"host/sandbox/program",
 	},
 	"host/sandbox/container": {
-		"host/internal/durable", "host/internal/peercred", "host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link",
+		"host/internal/durable", "host/internal/peercred", "host/message", "host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link",
 		"host/sandbox/machine", "host/sandbox/reaper", "host/sandbox/spec", "host/sandbox/wssync",
 	},
 }

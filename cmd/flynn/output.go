@@ -65,7 +65,7 @@ func (t *inTurn) Write(p []byte) (int, error) {
 
 // colourful reports whether w is a terminal that shows colours.
 func colourful(w io.Writer, getenv func(string) string) bool {
-	return isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	return isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && getenv("TERM") != ""
 }
 
 // isTerminal reports whether a stream of the program is a terminal. A device such as /dev/null is none.

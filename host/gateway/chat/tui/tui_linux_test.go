@@ -146,7 +146,12 @@ func TestStreamsMarkdown(t *testing.T) {
 	p.Await("It ends.")
 	close(g["end"])
 	p.Await("ready · main")
-	want := `── main ──
+	want := `
+This is a test.
+Three things to try:
+  hello       is answered
+  !ask make   asks first
+  /status     shows the state
 
 › hello
 
@@ -298,7 +303,9 @@ func TestHistoryOfTheInput(t *testing.T) {
 	p.Type("draft")
 	p.Await("› draft\n")
 	for _, step := range []struct{ key, shows string }{
-		{terminaltest.Up, "second"}, {terminaltest.Up, "first"}, {terminaltest.Up, "first"}, {terminaltest.Down, "second"}, {terminaltest.Down, "draft"},
+		{terminaltest.Up, "second"}, {terminaltest.Up, "first"}, {terminaltest.Up, "hello"}, {terminaltest.Up, "!ask make"}, {terminaltest.Up, "/status"},
+		{terminaltest.Up, "/status"}, {terminaltest.Down, "!ask make"}, {terminaltest.Down, "hello"}, {terminaltest.Down, "first"},
+		{terminaltest.Down, "second"}, {terminaltest.Down, "draft"},
 	} {
 		p.Type(step.key)
 		p.Await("› " + step.shows + "\nready · main")

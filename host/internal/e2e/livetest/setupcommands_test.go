@@ -77,7 +77,7 @@ provider = "demo"
 	})
 	says(true, "Channel telegram is removed. It is in force", "channel", "remove", "telegram")
 	unchanged()
-	says(true, "There is no channel yet", "channel", "list")
+	says(true, "no channel yet", "channel", "list")
 	says(false, "there is none yet; run flynn channel add", "channel", "test", "telegram")
 	says(true, "Channel telegram is added. It is in force", add("right")...)
 	s.eventually("the channel is ready", func() error {
