@@ -94,7 +94,7 @@ func (l Locked) folder() string {
 func (l lockFile) Encode() ([]byte, error) {
 	l.Format = lockFormat
 	slices.SortFunc(l.Policies, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
-	return install.Encode("Written by flynn policy install and, for policies that come with flynn, at their first use. Only what stands here may come into force by its name.", l)
+	return install.Encode("Written by flynn policy install. Only what stands here may come into force by its name.", l)
 }
 
 // find returns the policy called name.
