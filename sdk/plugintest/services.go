@@ -18,7 +18,7 @@ type Services struct {
 	media    map[string]stored
 	counters map[string]uint64
 	hooks    map[string]*hook // by path
-	changed  chan struct{}    // closed and replaced when a hook is added
+	changed  chan struct{}    // closed and replaced when a hook is added or removed
 }
 
 // stored is stored media.

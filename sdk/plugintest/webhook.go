@@ -84,23 +84,49 @@ func (s *Services) hook(path string) (*hook, <-chan struct{}) {
 	return s.hooks[path], s.changed
 }
 
-// register adds a hook unless the path is taken.
-func (s *Services) register(path string, h *hook) bool {
+// lingers is how long the stream of a killed process may hold its path.
+const lingers = 5 * time.Second
+
+// register adds a hook unless the path is taken, and stays so.
+func (s *Services) register(ctx context.Context, path string, h *hook) bool {
+	ctx, cancel := context.WithTimeout(ctx, lingers)
+	defer cancel()
+	for {
+		added, changed := s.add(path, h)
+		if added {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// add adds a hook unless the path is taken, and returns a channel that is closed at the next change.
+func (s *Services) add(path string, h *hook) (added bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hooks[path] != nil {
-		return false
+		return false, s.changed
 	}
 	s.hooks[path] = h
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return true
+	s.change()
+	return true, s.changed
 }
 
 func (s *Services) unregister(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.hooks, path)
+	s.change()
+}
+
+// change tells those who wait for a change. s.mu is held.
+func (s *Services) change() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Webhook implements hostv1.HostServer.
@@ -115,7 +141,7 @@ func (s *hostServer) Webhook(stream grpc.BidiStreamingServer[hostv1.WebhookReque
 	}
 	h := &hook{stream: stream, waiting: map[uint64]chan *hostv1.WebhookAnswer{}}
 	h.sending.Lock() // the address is sent before the first call
-	if !s.register(path.Path, h) {
+	if !s.register(stream.Context(), path.Path, h) {
 		return status.Errorf(codes.AlreadyExists, "path %q is served already", path.Path)
 	}
 	defer s.unregister(path.Path)
