@@ -20,7 +20,7 @@ import (
 //	lib/flynn/manifest.json         the digests of the following
 //	lib/flynn/plugins/NAME/plugin.toml, bin/NAME, ...
 //	lib/flynn/policies/NAME/policy.toml, policy.wasm, cases/, ...
-//	share/...                       completion, examples, LICENSE, README.md
+//	share/...                       completion, docs, examples, LICENSE, README.md
 
 // docs is where a tree has what is read and not run.
 const docs = "share/doc/flynn"
@@ -66,6 +66,7 @@ var examples = []string{"quickstart", "code-only", "subagent", "docker"}
 func (r *release) stageDocs(to string) error {
 	err := errors.Join(
 		copyMatches(r.source, to, []string{"LICENSE", "README.md", "CHANGELOG.md"}),
+		copyTree(filepath.Join(r.source, "docs"), filepath.Join(to, "docs")),
 		copyMatches(filepath.Join(r.source, "examples"), filepath.Join(to, "examples"), []string{"flynn.reference.toml"}),
 	)
 	for _, name := range examples {
