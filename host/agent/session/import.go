@@ -100,7 +100,7 @@ func (p *parser) parse() error {
 		return fmt.Errorf("unknown format version %d (known: %d to %d)", h.Version, oldest, Version)
 	}
 	k := h.Key.Parse()
-	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(string(h.Key)) > 4*maxID || k.Key() != h.Key || !plain(string(h.Key)) {
+	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.Key() != h.Key || !plain(string(h.Key)) {
 		return fmt.Errorf("%q is not a session key of agent %q", h.Key, h.Agent)
 	}
 	p.session = turnlog.Session{Key: h.Key, Agent: h.Agent}

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client/link"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/internal/terminal"
 	"github.com/flynnhost/flynn/host/message"
@@ -137,12 +137,12 @@ func (p *printer) write(text string) {
 
 func (p *printer) decision(e message.Event) {
 	words := map[string]string{
-		"run": place(e.Where), "run_in_sandbox": place(e.Where), "ask": "asks first, " + place(e.Where), "deny": "denied",
+		"run": link.Place(e.Where), "run_in_sandbox": link.Place(e.Where), "ask": "asks first, " + link.Place(e.Where), "deny": "denied",
 	}[e.Decision]
 	if words == "" {
 		words = e.Decision
 	}
-	p.note(fmt.Sprintf("%s %s [%s]", e.Tool, gist(p.calls[e.Call].Args), words))
+	p.note(fmt.Sprintf("%s %s [%s]", e.Tool, oneLine(link.Gist(p.calls[e.Call].Args)), words))
 	for _, r := range e.Reasons {
 		p.note("  " + r)
 	}
@@ -165,7 +165,7 @@ func (p *printer) result(e message.Event) {
 // request prints a whole call: a person must see everything that is approved.
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
-	fmt.Fprintf(p.err, "Allow %s to run %s?\n", terminal.Reveal(a.Tool), terminal.Reveal(place(a.Where)))
+	fmt.Fprintf(p.err, "Allow %s to run %s?\n", terminal.Reveal(a.Tool), terminal.Reveal(link.Place(a.Where)))
 	_, args, err := jsonform.Canonical(a.Args)
 	if err != nil {
 		p.field("arguments", string(a.Args))
@@ -269,32 +269,6 @@ func (p *printer) breakLine() {
 }
 
 func (p *printer) end() { p.breakLine() }
-
-func place(where string) string {
-	switch where {
-	case "", "host":
-		return "on the host"
-	case "sandbox":
-		return "in the sandbox"
-	case "own container":
-		return "in a container of its own"
-	}
-	return "in sandbox " + where
-}
-
-// gist is the one argument that tells calls of the same tool apart, in one line.
-func gist(raw json.RawMessage) string {
-	var args map[string]any
-	if json.Unmarshal(raw, &args) != nil {
-		return oneLine(string(raw))
-	}
-	for _, name := range []string{"command", "script", "path", "url", "query", "task"} {
-		if s, ok := args[name].(string); ok {
-			return oneLine(s)
-		}
-	}
-	return oneLine(string(raw))
-}
 
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")

@@ -43,12 +43,6 @@ func Ask(ctx context.Context, c *config.Config, path string, body, answer any) e
 
 // Send sends a request to the running host and decodes its answer.
 func Send(ctx context.Context, c *config.Config, method, path, kind string, content io.Reader, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.Gateway.Listen+path, content)
-	if err != nil {
-		return err
-	}
 	token, err := gateway.ReadToken(c.Gateway.TokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotRunning // the first start creates it
@@ -56,29 +50,11 @@ func Send(ctx context.Context, c *config.Config, method, path, kind string, cont
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", kind)
-	client := http.Client{Transport: &http.Transport{}} // no proxy: the host is on this machine
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
+	err = Remote{URL: "http://" + c.Gateway.Listen, Token: token}.Send(ctx, method, path, kind, content, answer)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return ErrNotRunning
 	}
-	if err != nil {
-		return fmt.Errorf("ask the running flynn: %w", err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("ask the running flynn: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return refusal(resp.Status, text)
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("read the running flynn's answer: %w", err)
-	}
-	return nil
+	return err
 }
 
 // refusal is the running host's error, with its message if it has one.

@@ -69,7 +69,7 @@ func (r Record) check() error {
 		return errors.New("it names no process")
 	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
 		return fmt.Errorf("container %.80q is malformed", r.Container)
-	case len(string(r.Session)) > maxName || len(r.Sandbox) > maxName:
+	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
 		return errors.New("a name is too long")
 	case r.Lease <= 0 || r.Born.IsZero():
 		return errors.New("it has no lease, or no date")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client/link"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -129,7 +130,7 @@ func (c *call) finished(p paper, how, output string) []string {
 
 // head is a call in one line.
 func (c *call) head(p paper, mark, how string) string {
-	state := p.short(place(c.where), 40)
+	state := p.short(link.Place(c.where), 40)
 	if how != "" {
 		state = how + ", " + state
 	}
@@ -154,32 +155,11 @@ func (c *call) running(p paper) []string {
 	return lines
 }
 
-// place says where a call runs.
-func place(where string) string {
-	switch where {
-	case "", "host":
-		return "on the host"
-	case "sandbox":
-		return "in the sandbox"
-	case "own container":
-		return "in a container of its own"
-	}
-	return "in sandbox " + where
-}
-
-// gist is the one argument that tells calls of the same tool apart.
+// gist is link.Gist, and nothing for a call without arguments.
 func gist(raw json.RawMessage) string {
-	var args map[string]any
-	if json.Unmarshal(raw, &args) != nil {
-		return string(raw)
-	}
-	for _, name := range []string{"command", "script", "path", "url", "query", "task"} {
-		if s, ok := args[name].(string); ok {
-			return s
-		}
-	}
-	if len(args) == 0 {
+	var args map[string]json.RawMessage
+	if json.Unmarshal(raw, &args) == nil && len(args) == 0 {
 		return ""
 	}
-	return string(raw)
+	return link.Gist(raw)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client/link"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -118,7 +119,7 @@ func (c *card) lines(p paper) []string {
 		out = append(out, p.command(command)...)
 		delete(args, "command")
 	}
-	out = append(out, p.text("  ", "    ", a.Tool+" runs "+place(a.Where))...)
+	out = append(out, p.text("  ", "    ", a.Tool+" runs "+link.Place(a.Where))...)
 	field("folder", a.Dir)
 	field("asked by", strings.TrimSpace(a.Agent+asker(a)))
 	if err != nil {
