@@ -20,10 +20,12 @@ mac arch="arm64":
 race:
     GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
-# what compresses, what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of its time
-unraced := replace_regex("compress/flate modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")
+# what compresses, what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of
+# its time. And what reads a terminal: a busy machine has bubbletea close it half a second after it was told to stop, whether or not it has
+unraced := replace_regex("compress/flate modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter + " " + reader, "(\\S+)", "-gcflags=$1=-race=false")
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
+reader := "github.com/muesli/cancelreader github.com/charmbracelet/ultraviolet"
 longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
 
 # build the host, the sandbox supervisor and the first-party plugins

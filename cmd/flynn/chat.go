@@ -50,10 +50,10 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 	}
 	o := newOutput(ctx, cmd)
 	interactive := isTerminal(cmd.Root().Reader)
-	if interactive && wantsProgram(cmd, o, getenvOf(ctx)) {
+	if screen, ok := cmd.Root().Writer.(*os.File); ok && interactive && wantsProgram(cmd, o, getenvOf(ctx)) {
 		return tui.Run(ctx, tui.Config{
 			URL: url, Token: token, Conversation: cmd.String("conversation"),
-			In: cmd.Root().Reader, Out: cmd.Root().Writer, Environ: os.Environ(), Colour: o.colour,
+			In: cmd.Root().Reader, Out: screen, Environ: os.Environ(), Colour: o.colour,
 		})
 	}
 	err = chat.Run(ctx, chat.Config{

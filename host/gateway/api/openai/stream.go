@@ -80,9 +80,7 @@ type events struct {
 
 // event sends an event of the turn. Sent text cannot be taken back: if a model starts its answer again, the text says so.
 func (o *events) event(e message.Event) {
-	if !o.begun && e.Turn != "" {
-		o.id = "chatcmpl-" + e.Turn
-	}
+	o.names(e.Turn)
 	switch e.Kind {
 	case message.TextDelta:
 		o.text(e.Text)
@@ -96,6 +94,13 @@ func (o *events) event(e message.Event) {
 			o.text("\n\n")
 		}
 		o.step.Reset()
+	}
+}
+
+// names gives the answer the turn's id, if no chunk has another one already.
+func (o *events) names(turn string) {
+	if !o.begun && turn != "" {
+		o.id = "chatcmpl-" + turn
 	}
 }
 
@@ -121,6 +126,7 @@ func (o *events) begin() {
 
 // end sends the part of the answer that was not streamed, and closes.
 func (o *events) end(s api.Settlement, err error, withUsage bool) {
+	o.names(s.Turn)
 	switch {
 	case err != nil && !o.begun:
 		refuse(o.w, err)

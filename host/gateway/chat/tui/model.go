@@ -66,24 +66,6 @@ func (m *model) connect(conversation string) error {
 // Init implements tea.Model. The connection is listened to once the size of the terminal is known.
 func (m *model) Init() tea.Cmd { return nil }
 
-// frame is how tall the live part was lately: what the renderer shows may be older than what View returned last, by as long as a busy machine
-// keeps it waiting.
-type frame struct {
-	now, before int // the most in this span of frameTime, and in the one before
-	since       time.Time
-}
-
-const frameTime = time.Second
-
-func (f *frame) see(height int, now time.Time) {
-	if now.Sub(f.since) > frameTime {
-		f.before, f.now, f.since = f.now, 0, now
-	}
-	f.now = max(f.now, height)
-}
-
-func (f *frame) tall() int { return max(f.now, f.before) }
-
 // unprinted is what the scrollback still lacks when the program ends.
 func (m *model) unprinted() []string {
 	if m.talk.running {

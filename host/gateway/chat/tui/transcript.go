@@ -240,7 +240,7 @@ func (t *transcript) end() {
 
 // history shows what is new of a history, and takes it as the state.
 func (t *transcript) history(entries []gateway.Entry, live []message.Event) {
-	turn, ordinal := t.turn, t.ordinal
+	turn, ordinal, agent := t.turn, t.ordinal, t.agent
 	t.calls, t.stream.text, t.running = nil, "", false
 	t.turn, t.ordinal = "", 0
 	for _, e := range entries {
@@ -253,6 +253,9 @@ func (t *transcript) history(entries []gateway.Entry, live []message.Event) {
 		}
 	}
 	t.forgotten(entries)
+	if t.turn != turn && turn != "" && slices.ContainsFunc(live, func(e message.Event) bool { return e.Turn == turn }) {
+		t.turn, t.ordinal, t.agent, t.running = turn, 0, agent, true // it goes on, and has committed nothing yet
+	}
 	if t.turn != turn || t.ordinal != ordinal || !t.running {
 		t.stream = stream{}
 	}

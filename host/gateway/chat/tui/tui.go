@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -23,7 +24,7 @@ type Config struct {
 	Token        string
 	Conversation string // letters, digits, '.', '_', '-'
 	In           io.Reader
-	Out          io.Writer
+	Out          *os.File
 	Environ      []string // of the terminal: TERM and the like
 	Colour       bool
 }
@@ -33,11 +34,13 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := &network{ctx: ctx, url: cfg.URL, token: cfg.Token, host: client.Remote{URL: cfg.URL, Token: cfg.Token}}
+	out := newScreen(cfg.Out)
 	m := newModel(cfg, n)
+	m.frame.screen = out
 	if err := m.connect(cfg.Conversation); err != nil {
 		return err
 	}
-	p := tea.NewProgram(m, tea.WithInput(cfg.In), tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Environ),
+	p := tea.NewProgram(m, tea.WithInput(cfg.In), tea.WithOutput(out), tea.WithEnvironment(cfg.Environ),
 		tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	defer context.AfterFunc(ctx, p.Quit)() // not WithContext, which leaves the reader of the terminal behind
 	_, err := p.Run()

@@ -15,10 +15,13 @@ import (
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.handle(msg)
 	m.gather()
+	if m.print.printing == 0 {
+		m.frame.look()
+	}
 	if m.quitting {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tall()))
+	return m, tea.Batch(cmd, m.print.next(m.height-m.frame.tallest))
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -35,7 +38,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case framesMsg:
 		return m.frames(msg)
 	case printedMsg:
-		m.print.printing = false
+		m.print.printing = 0
+		m.frame.printed++
 	case armMsg:
 		if msg.serial == m.card.serial && m.input.empty() && m.pick == nil {
 			m.card.armed = true

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -24,13 +23,13 @@ func (m *model) View() tea.View {
 		cursor.Y += len(lines)
 	}
 	lines = append(lines, bottom...)
-	if over := len(lines) - max(m.height-1, 1); over > 0 {
+	if over := len(lines) - max(m.height-max(m.print.printing, 1), 1); over > 0 {
 		lines = lines[over:]
 		if cursor != nil {
 			cursor.Y = max(cursor.Y-over, 0)
 		}
 	}
-	m.frame.see(len(lines), time.Now())
+	m.frame.see(len(lines))
 	v := tea.NewView(strings.Join(lines, "\n"))
 	v.Cursor = cursor
 	return v

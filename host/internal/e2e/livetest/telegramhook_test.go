@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -166,6 +168,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 		settled()
 		pid := s.pluginPID(0)
 		kill(t, pid, syscall.SIGSTOP)
+		s.eventually("it has stopped", func() error { return stopped(pid) })
 		before, answers := p.seen()
 		ann.Say("in its hands")
 		s.eventually("Telegram has brought it", func() error {
@@ -214,4 +217,22 @@ func kill(t *testing.T, pid int, sig syscall.Signal) {
 	if err := syscall.Kill(pid, sig); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stopped returns an error unless every thread of a process has stopped, which takes a moment after the signal.
+func stopped(pid int) error {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(tasks) == 0 {
+		return fmt.Errorf("process %d has no threads: %w", pid, err)
+	}
+	for _, file := range tasks {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T") {
+			return fmt.Errorf("%s: %.30s", file, state)
+		}
+	}
+	return nil
 }
