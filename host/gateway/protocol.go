@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -83,6 +84,7 @@ const (
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
 	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
+	CodeTooLarge     = "too_large"   // the request has more bytes than are read
 	CodeUnavailable  = "unavailable" // the host cannot do it now; try again later
 )
 
@@ -143,13 +145,14 @@ type Approval struct {
 	Offer
 }
 
-func (s *Server) approvalViews(list []consent.Approval) []Approval {
+// ApprovalViews returns requests as people see them.
+func ApprovalViews(service Approvals, list []consent.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: s.backend.Approvals.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: service.Offer(a),
 		})
 	}
 	return views
@@ -157,7 +160,9 @@ func (s *Server) approvalViews(list []consent.Approval) []Approval {
 
 // errorCode names the class of a backend's error.
 func errorCode(err error) string {
-	var bad badRequest
+	var bad BadRequest
+	var read readOnly
+	var large *http.MaxBytesError
 	var locked interface{ LockedOut() bool }
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -166,8 +171,12 @@ func errorCode(err error) string {
 		return CodeConflict
 	case errors.Is(err, ErrBadGrant):
 		return CodeNotAllowed
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.Is(err, ErrBadFile):
 		return CodeBadRequest
+	case errors.As(err, &read):
+		return CodeReadOnly
+	case errors.Is(err, ErrNotKept), errors.As(err, &large):
+		return CodeTooLarge
 	case errors.As(err, &locked):
 		return CodeLimited
 	}

@@ -28,11 +28,11 @@ export class Removal {
     const c = this.asked;
     byId("confirm-delete").disabled = true;
     try {
-      const answer = await fetch("/api/v1/conversations/delete", {
-        method: "POST", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
-        body: JSON.stringify({ channel: c.channel, conversation: c.id, stop: true }), signal: AbortSignal.timeout(patience),
+      const path = `/api/v1/conversations/${encodeURIComponent(c.channel)}/${encodeURIComponent(c.id)}?stop=true`;
+      const answer = await fetch(path, {
+        method: "DELETE", headers: { Authorization: "Bearer " + this.token }, signal: AbortSignal.timeout(patience),
       });
-      if (!answer.ok) throw new Error((await answer.json()).message);
+      if (!answer.ok) throw new Error((await answer.json()).detail);
       byId("removal").close();
       this.hooks.done(c);
     } catch (error) {

@@ -1,0 +1,42 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/hostlog"
+)
+
+// logs shows the last records of the host's log.
+type logs struct{ gateway.Logs }
+
+// A warning is repeated if it was logged so many times within a time.
+const (
+	repeatedAtLeast = 5
+	repeatedWithin  = time.Hour
+)
+
+func (l logs) register(r *registrar) {
+	const subject = "Logs"
+	type filter struct {
+		After   uint64 `query:"after" doc:"The seq of a record: only later ones"`
+		Level   string `query:"level" enum:"debug,info,warn,error" default:"debug" doc:"The lowest"`
+		Area    string `query:"area" maxLength:"256" doc:"The part of the host that logged it"`
+		Channel string `query:"channel" maxLength:"256"`
+		Session string `query:"session" maxLength:"1024"`
+		Turn    string `query:"turn" maxLength:"256"`
+		Limit   int    `query:"limit" minimum:"1" maximum:"2000" default:"2000"`
+	}
+	add(r, Operation{ID: "list-logs", Method: http.MethodGet, Path: "/logs", Subject: subject, Least: owner, Summary: "The last records of the host's log, oldest first"},
+		func(_ context.Context, _ gateway.Caller, in *filter) ([]hostlog.Record, error) {
+			f := hostlog.Filter{After: in.After, Area: in.Area, Channel: in.Channel, Session: in.Session, Turn: in.Turn, Limit: in.Limit}
+			_ = f.Level.UnmarshalText([]byte(in.Level)) // one of the four
+			return orEmpty(l.Records(f), nil)
+		})
+	add(r, Operation{ID: "list-repeats", Method: http.MethodGet, Path: "/logs/repeats", Subject: subject, Least: owner, Summary: "The warnings and errors that the log repeated within the last hour"},
+		func(context.Context, gateway.Caller, *struct{}) ([]hostlog.Repeat, error) {
+			return orEmpty(l.Repeats(time.Now().Add(-repeatedWithin), repeatedAtLeast), nil)
+		})
+}
