@@ -483,7 +483,7 @@ func pageMarkdown(t *testing.T, b context.Context) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := pageDriver{t, p.ctx}
-			p.want(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
+			p.want(fmt.Sprintf(`import("/chat/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
 		})
 	}
 }
@@ -507,7 +507,7 @@ func pageIsLinear(t *testing.T, b context.Context) {
 	}
 }
 
-const linear = `Promise.all([import("/markdown.js"), import("/dom.js")]).then(([{markdown}, dom]) => {
+const linear = `Promise.all([import("/chat/markdown.js"), import("/lib/dom.js")]).then(([{markdown}, dom]) => {
 		const lines = (prefixes, fillers, size) => prefixes.flatMap((p) => fillers.map((f) => p + f.repeat(size / f.length) + "b\u2028c"));
 		const blocks = lines(["", "# a", "#", "\u0060\u0060\u0060", "---", "- ", "1. ", "> ", "|", "a|b\n"],
 			[" ", "\t", "a", "#", "-", "- ", "|-", "\u2028", "\n", "\n- ", "\n> ", "\n  - ", "\n|", "\na"], 65000);

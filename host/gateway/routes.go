@@ -11,8 +11,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-//go:embed page
-var page embed.FS
+//go:embed console
+var console embed.FS
 
 // historyLimit is the number of entries that a client of the socket gets.
 const historyLimit = 500
@@ -29,7 +29,7 @@ const historyLimit = 500
 //	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	files, err := fs.Sub(page, "page")
+	files, err := fs.Sub(console, "console")
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}

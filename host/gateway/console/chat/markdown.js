@@ -4,7 +4,7 @@
 //
 // There is no regular expression here: the text is untrusted, and each character is read a bounded number of times.
 
-import { el, isSpace } from "./dom.js";
+import { el, isSpace } from "../lib/dom.js";
 
 const longest = 20000; // characters of one paragraph that are looked at for inline marks
 const deepest = 6;
