@@ -34,6 +34,7 @@ func TestRooms(t *testing.T) {
 		run  func(*testing.T, context.Context)
 	}{
 		{"today", roomToday},
+		{"notifications", roomNotifies},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
 	}
@@ -71,6 +72,36 @@ func roomToday(t *testing.T, b context.Context) {
 	p.until(`document.querySelector(".away")?.textContent.includes("catches up by itself")`)
 	d.start()
 	p.until(`!document.querySelector(".away")`)
+}
+
+// roomNotifies has the browser notify of requests: only if the person wants it, only of what is new, and only while the page is hidden.
+func roomNotifies(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := room(t, b, d, "today", "Today")
+	p.eval(`(() => {
+		window.shown = [];
+		window.Notification = class { constructor(title, options) { this.options = options; shown.push(title + "|" + options.body); window.last = this; } close() {} };
+		Notification.requestPermission = async () => window.answer;
+		Notification.permission = "granted";
+		window.answer = "denied";
+	})()`)
+	p.click(`.section-head .button`)
+	p.until(`document.querySelector(".trouble")?.textContent.includes("does not allow")`)
+	p.eval(`window.answer = "granted"`)
+	p.click(`.section-head .button`)
+	p.until(`document.querySelector(".section-head .button").textContent.includes("Stop notifying")`)
+	w := d.dial("web", "main")
+	w.send("a1", "!ask ls")
+	w.await(func(f gateway.ServerFrame) bool { return len(f.Approvals) == 1 })
+	p.until(`document.querySelectorAll("#room .lines a").length === 1`)
+	p.want(`shown.length`, "0") // the page is looked at
+	p.eval(`Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true })`)
+	v := d.dial("web", "other")
+	v.send("b1", "!ask ls")
+	p.until(`shown.length === 1`)
+	p.want(`shown[0]`, "Flynn waits for you|demo asks to use shell")
+	p.eval(`last.onclick()`)
+	p.until(`location.hash === "#/web/other"`)
 }
 
 // looks takes pictures of what is open, light, dark and on a phone, and has axe look at each.

@@ -2,6 +2,7 @@
 
 import { byId } from "./lib/dom.js";
 import { away } from "./lib/live.js";
+import "./lib/notify.js";
 import { showSide } from "./lib/side.js";
 import { t } from "./lib/text.js";
 import { token } from "./lib/token.js";

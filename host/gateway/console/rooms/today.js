@@ -1,8 +1,8 @@
 // Today: is all well, what waits, what ran, what failed, each with the way to it.
 
-import { at } from "../lib/api.js";
 import { useLive } from "../lib/live.js";
-import { Badge, Empty, Facts, Loaded, Notice, Page, Section, Text, When } from "../lib/parts.js";
+import { Badge, Button, Empty, Facts, Loaded, Notice, Page, Section, Text, When } from "../lib/parts.js";
+import { conversation, possible, want, wanted } from "../lib/notify.js";
 import { money, n, number, t } from "../lib/text.js";
 import { html } from "../lib/ui.js";
 
@@ -13,7 +13,7 @@ export function Room() {
   const schedules = useLive("/schedules", "schedules");
   return html`<${Page} title=${t("today.title")}>
     <${Loaded} of=${status}>${(s) => html`<${Health} of=${s} />`}<//>
-    <${Section} title=${t("today.waiting")}>
+    <${Section} title=${t("today.waiting")} actions=${possible && html`<${Button} kind="quiet" does=${() => want(!wanted.value)}>${wanted.value ? t("today.quiet") : t("today.notify")}<//>`}>
       <${Waiting} approvals=${approvals.value ?? []} people=${(people.value ?? []).filter((p) => p.state === "open")} />
     <//>
     <${Loaded} of=${status}>${(s) => html`<${Spend} of=${s} /><${Parts} of=${s} />`}<//>
@@ -35,12 +35,6 @@ function Waiting({ approvals, people }) {
     ${approvals.map((a) => html`<li key=${a.id}><a href=${conversation(a.session)}>${t("today.approval", { agent: a.agent, tool: a.tool })}</a> <${When} at=${a.created} /></li>`)}
     ${people.map((p) => html`<li key=${p.code}><a href="#people"><${Text}>${p.sender}<//></a> ${p.name && html`<${Text}>${p.name}<//>`} ${t("today.knocks")} <${When} at=${p.asked} /></li>`)}
   </ul>`;
-}
-
-// conversation is the address of the conversation of a session, "channel:conversation:agent".
-function conversation(session) {
-  const [channel, ...rest] = session.split(":");
-  return "#/" + at`${channel}/${rest.slice(0, -1).join(":")}`;
 }
 
 function Spend({ of: s }) {
