@@ -155,7 +155,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 // openFiles opens the store of attachments.
 func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	return attachments.Open(attachments.Config{
-		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), api.OpenAI),
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), message.ConsoleChannel, api.OpenAI),
 		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
 		MaxImage: model.MaxImage, Log: h.log,
 	})
