@@ -64,6 +64,7 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Own
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules

@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// desk is a service over a real store, with a clock of its own.
-type desk struct {
+// fixture is a service over a real store, with a clock of its own.
+type fixture struct {
 	*Service
 	t   *testing.T
 	dir string
@@ -21,14 +21,14 @@ type desk struct {
 	db  *sqlite.Store
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+func newFixture(t *testing.T) *fixture {
+	d := &fixture{t: t, dir: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	d.restart()
 	t.Cleanup(func() { d.db.Close() })
 	return d
 }
 
-func (d *desk) restart() {
+func (d *fixture) restart() {
 	d.t.Helper()
 	var err error
 	if d.db != nil {
@@ -45,7 +45,7 @@ func (d *desk) restart() {
 }
 
 // in signs ann in and returns her token.
-func (d *desk) in(event string) (string, signins.SignIn) {
+func (d *fixture) in(event string) (string, signins.SignIn) {
 	d.t.Helper()
 	code, err := d.Offer(d.t.Context(), "irc:ann", event)
 	if err != nil {
@@ -58,13 +58,13 @@ func (d *desk) in(event string) (string, signins.SignIn) {
 	return token, in
 }
 
-func (d *desk) has(token string) bool {
+func (d *fixture) has(token string) bool {
 	_, ok := d.Of(token)
 	return ok
 }
 
 func TestCodes(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	first, _ := d.Offer(t.Context(), "irc:ann", "irc:1")
 	second, err := d.Offer(t.Context(), "irc:ann", "irc:2")
 	if err != nil || first == second {
@@ -90,7 +90,7 @@ func TestCodes(t *testing.T) {
 }
 
 func TestWrongCodesAreLimited(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	var limited bool
 	for range 3 * wrongBurst {
 		_, _, err := d.Use(t.Context(), "wrong")
@@ -103,7 +103,7 @@ func TestWrongCodesAreLimited(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token, in := d.in("irc:1")
 	if d.has("") || d.has(token[1:]) || d.has(in.Digest) || d.has(in.ID) {
 		t.Error("something else than the token is taken for it")
@@ -128,7 +128,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	one, first := d.in("irc:1")
 	two, second := d.in("irc:2")
 	if err := d.End(t.Context(), first.ID, "irc:bob", "irc:bob"); !errors.Is(err, store.ErrNotFound) || !d.has(one) {
@@ -154,7 +154,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestMostSignIns(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	var tokens []string
 	for range Most + 1 {
 		d.now = d.now.Add(time.Minute)

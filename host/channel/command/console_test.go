@@ -15,7 +15,9 @@ func (h *house) Link(_ context.Context, sender message.SenderKey, event string) 
 }
 
 // Proved implements Rules.
-func (h *house) Proved(_ string, key message.SenderKey) bool { return !strings.HasSuffix(string(key), ":claimed") }
+func (h *house) Proved(_ string, key message.SenderKey) bool {
+	return !strings.HasSuffix(string(key), ":claimed")
+}
 
 func TestConsole(t *testing.T) {
 	for _, c := range []struct {
