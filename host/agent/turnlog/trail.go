@@ -35,6 +35,10 @@ type Trails interface {
 	// LastMessage returns the latest message of a conversation of a channel; empty arguments match any. It returns ErrNotFound if there
 	// is none.
 	LastMessage(ctx context.Context, channel, conversation string) (mailbox.InboxRow, error)
+}
+
+// Lists lists turns, and messages that no turn took.
+type Lists interface {
 	// LatestTurns returns the latest turns whose id is below before, latest first, with the first message of each; "" is no bound.
 	LatestTurns(ctx context.Context, f TurnFilter, before string) ([]Begun, error)
 	// LatestUnanswered is LatestTurns for messages that no turn will take: they were dropped or stale. 0 is no bound. The agent of the filter

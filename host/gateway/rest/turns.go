@@ -2,9 +2,13 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
 // turns explains what the host did with a message.
@@ -28,5 +32,29 @@ func (t turns) register(r *registrar) {
 		func(ctx context.Context, _ gateway.Caller, in *place) (gateway.TurnTrace, error) {
 			trace, err := t.ExplainLast(ctx, in.Channel, in.Conversation)
 			return gateway.NewTurnTrace(trace), err
+		})
+}
+
+// turnList lists what the host did with messages.
+type turnList struct{ gateway.Turns }
+
+func (t turnList) register(r *registrar) {
+	type filter struct {
+		InList
+		SinceTime
+		Person  message.SenderKey `query:"person" maxLength:"1024" doc:"instance:platform-id"`
+		Agent   string            `query:"agent" maxLength:"256"`
+		Channel string            `query:"channel" maxLength:"256"`
+		Outcome string            `query:"outcome" enum:"running,done,failed,stopped,dropped,stale"`
+	}
+	add(r, Operation{ID: "list-turns", Method: http.MethodGet, Path: "/turns", Subject: "Turns", Least: owner,
+		Summary: "Turns, and messages that no turn took, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *filter) (List[explain.Listed], error) {
+			f := turnlog.TurnFilter{Person: in.Person, Agent: in.Agent, Channel: in.Channel, State: in.Outcome, Since: in.Since, Limit: in.Limit}
+			items, next, err := t.Turns.Turns(ctx, f, in.Cursor)
+			if errors.Is(err, explain.ErrCursor) {
+				err = gateway.BadRequest(err.Error())
+			}
+			return listOf(items, next, err)
 		})
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Listed is a line of the list of turns.
@@ -29,9 +29,15 @@ type Listed struct {
 	Background   bool              `json:"background,omitempty"`
 }
 
+// ErrCursor is the error of a cursor that no list had.
+var ErrCursor = errors.New("the cursor is none that an answer had")
+
+// Lister lists turns.
+type Lister struct{ Store turnlog.Lists }
+
 // Turns lists turns and the messages that no turn took, latest first. next is the cursor of what follows, "" at the end. The filter's limit
-// bounds the list. The error of a cursor that it did not return is store.ErrConflict.
-func (r Reader) Turns(ctx context.Context, f turnlog.TurnFilter, cursor string) (list []Listed, next string, err error) {
+// bounds the list. The error of a cursor that it did not return is ErrCursor.
+func (r Lister) Turns(ctx context.Context, f turnlog.TurnFilter, cursor string) (list []Listed, next string, err error) {
 	turn, row, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
@@ -65,7 +71,7 @@ func parseCursor(cursor string) (turn string, row int64, err error) {
 	turn, number, ok := strings.Cut(cursor, ".")
 	row, err = strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil || row < 0 || len(turn) > 64 {
-		return "", 0, fmt.Errorf("%w: %.40q is no cursor that an answer had", store.ErrConflict, cursor)
+		return "", 0, ErrCursor
 	}
 	return turn, row, nil
 }

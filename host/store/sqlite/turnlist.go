@@ -12,7 +12,7 @@ import (
 // listedText bounds the text of a message in a list, in characters.
 const listedText = 200
 
-// LatestTurns implements turnlog.Trails.
+// LatestTurns implements turnlog.Lists.
 func (s *Store) LatestTurns(ctx context.Context, f turnlog.TurnFilter, before string) ([]turnlog.Begun, error) {
 	return list(ctx, s.read, scanBegun, "SELECT "+turnColumns+`, coalesce((SELECT substr(json_extract(CAST(i.message AS TEXT), '$.text'), 1, ?1)
 			FROM inbox i WHERE i.id = json_extract(CAST(turns.inbox AS TEXT), '$[0]')), '')
@@ -28,7 +28,7 @@ func scanBegun(scan func(...any) error) (turnlog.Begun, error) {
 	return b, err
 }
 
-// LatestUnanswered implements turnlog.Trails.
+// LatestUnanswered implements turnlog.Lists.
 func (s *Store) LatestUnanswered(ctx context.Context, f turnlog.TurnFilter, before int64) ([]mailbox.InboxRow, error) {
 	if f.Agent != "" {
 		return nil, nil
