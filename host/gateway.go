@@ -39,6 +39,7 @@ func (h *Host) backend() gateway.Backend {
 		Trials:    backend.NewTrials(policies, h.store),
 		Decisions: backend.Decisions{Store: h.store},
 		Turns:     explain.Lister{Store: h.store},
+		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},

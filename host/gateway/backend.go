@@ -29,6 +29,7 @@ type Backend struct {
 	Trials        PolicyTrials
 	Decisions     Decisions
 	Turns         Turns
+	Sandboxes     Sandboxes
 	Reloads       Reloader
 	Schedules     Schedules
 	Sessions      Sessions

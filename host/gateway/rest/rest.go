@@ -115,6 +115,9 @@ func (a *API) register(r *registrar) {
 	if b.Decisions != nil {
 		decisions{b.Decisions}.register(r)
 	}
+	if b.Sandboxes != nil {
+		sandboxes{b.Sandboxes}.register(r)
+	}
 	if b.Turns != nil {
 		turnList{b.Turns}.register(r)
 	}
