@@ -2,17 +2,12 @@ package gateway
 
 import (
 	"context"
-	"embed"
 	"io"
-	"io/fs"
 	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
-
-//go:embed page
-var page embed.FS
 
 // historyLimit is the number of entries that a client of the socket gets.
 const historyLimit = 500
@@ -30,11 +25,7 @@ const historyLimit = 500
 //	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", newAssets())
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.authorized(s.metrics.Handler.ServeHTTP))

@@ -66,7 +66,7 @@ func codeOf(status int) string {
 	return gateway.CodeBadRequest
 }
 
-// strictJSON reads and writes bodies. What is repeated or follows the value is refused; unknown fields are refused by the schemas.
+// strictJSON reads and writes bodies. It refuses repeated names and bytes after the value; the schemas refuse unknown fields.
 var strictJSON = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		text, err := jsonform.Marshal(v)
