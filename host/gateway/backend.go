@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -18,8 +19,10 @@ type Backend struct {
 	Approvals     Approvals
 	Status        Reporter
 	Access        Access
+	Events        Events
 	Explains      Explains
 	Halter        Halter
+	Keys          store.KeyedWrites
 	Logs          Logs
 	DryRuns       DryRuns
 	Files         Files

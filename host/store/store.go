@@ -76,6 +76,8 @@ type Store interface {
 	journal.Shadows
 	usage.Log
 	egress.Records
+	Journal
+	KeyedWrites
 	Values
 	Owners
 	Pruning

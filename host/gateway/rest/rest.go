@@ -97,7 +97,11 @@ func (a *API) describe(version string) *served {
 	config.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
 	config.RejectUnknownQueryParameters = true
 	s.huma = humago.NewWithPrefix(s.mux, Prefix, config)
-	a.register(&registrar{served: s, log: a.log})
+	r := &registrar{served: s, log: a.log}
+	if a.backend.Keys != nil {
+		r.keyed = newKeyed(a.backend.Keys)
+	}
+	a.register(r)
 	return s
 }
 
@@ -111,6 +115,9 @@ func (a *API) register(r *registrar) {
 	policies{b.Policies, b.DryRuns}.register(r)
 	if b.Access != nil {
 		people{b.Access}.register(r)
+	}
+	if b.Events != nil {
+		(&events{Events: b.Events}).register(r)
 	}
 	if b.Explains != nil {
 		turns{b.Explains}.register(r)
