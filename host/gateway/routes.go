@@ -87,6 +87,9 @@ func (n NewMessage) Message(by Caller, channel, conversation string) (message.Me
 // owner is the sender of everything that comes through the gateway: the token proves it.
 const owner = "owner"
 
+// OwnerSender is the sender of what comes through the gateway with this machine's token.
+func OwnerSender(channel string) message.SenderKey { return message.NewSenderKey(channel, owner) }
+
 func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
 func ownMessage(channel, conversation, id, text string, files []string) message.Message {

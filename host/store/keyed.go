@@ -22,7 +22,7 @@ type KeyedWrite struct {
 // KeyedWrites keeps what was answered to requests with keys.
 type KeyedWrites interface {
 	// BeginKeyed records a request that is about to be carried out. If there is one with its caller and key, it returns that one, and
-	// fresh is false. What began before a time is forgotten. It returns ErrNoRoom if the caller has most of them.
+	// fresh is false. Requests that began before a time are forgotten. It returns ErrNoRoom if the caller has most of them.
 	BeginKeyed(ctx context.Context, k KeyedWrite, forget time.Time, most int) (found KeyedWrite, fresh bool, err error)
 	// EndKeyed records the answer of a request.
 	EndKeyed(ctx context.Context, k KeyedWrite) error

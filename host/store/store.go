@@ -63,6 +63,7 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Talk
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules

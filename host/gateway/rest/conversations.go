@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -22,17 +23,24 @@ type InConversation struct {
 
 func (c conversations) register(r *registrar) {
 	const subject, path = "Conversations", "/conversations/{channel}/{conversation}"
+	type choice struct {
+		Paging
+		From string `query:"from" enum:"all,people,programs" default:"all" doc:"Whose: programs are API clients and schedules"`
+	}
 	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: owner, Summary: "All conversations, latest first"},
-		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.ConversationInfo, error) {
-			return orEmpty(c.Conversations.Conversations(ctx))
+		func(ctx context.Context, _ gateway.Caller, in *choice) (gateway.Page[gateway.ConversationInfo], error) {
+			list, err := c.Conversations.Conversations(ctx)
+			list = slices.DeleteFunc(list, func(v gateway.ConversationInfo) bool { return in.From != "all" && v.Program != (in.From == "programs") })
+			return paged(list, in.Paging, func(v gateway.ConversationInfo) string { return position(v.Last, v.Channel+":"+v.ID) }), err
 		})
 	type history struct {
 		InConversation
-		Limit int `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"How many of the last entries"`
+		Paging
 	}
-	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: owner, Summary: "The last entries of a conversation, oldest first"},
-		func(ctx context.Context, _ gateway.Caller, in *history) ([]gateway.Entry, error) {
-			return orEmpty(c.History(ctx, in.Channel, in.Conversation, in.Limit))
+	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: owner,
+		Summary: "The last entries of a conversation, oldest first; the next page has those before them"},
+		func(ctx context.Context, _ gateway.Caller, in *history) (gateway.Page[gateway.Entry], error) {
+			return wholeOr(c.Entries(ctx, in.Channel, in.Conversation, in.Cursor, in.Limit))
 		})
 	type message struct {
 		InConversation
@@ -63,4 +71,5 @@ func (c conversations) register(r *registrar) {
 		func(ctx context.Context, by gateway.Caller, in *removal) error {
 			return c.DeleteConversation(ctx, in.Channel, in.Conversation, string(by.Sender), in.Stop)
 		})
+	c.registerTalk(r)
 }

@@ -190,7 +190,7 @@ func (f *Feed) announce() {
 	f.more = make(chan struct{})
 }
 
-// record writes what is noted. What cannot be written is kept for the next time.
+// record writes what is noted. Changes that cannot be written are kept for the next time.
 func (f *Feed) record(ctx context.Context) {
 	f.mu.Lock()
 	noted := f.noted

@@ -82,7 +82,9 @@ type ring struct {
 var _ slog.Handler = (*Log)(nil)
 
 // New returns a handler that passes records on to next.
-func New(next slog.Handler) *Log { return &Log{next: next, kept: &ring{warned: make(chan struct{}, 1)}} }
+func New(next slog.Handler) *Log {
+	return &Log{next: next, kept: &ring{warned: make(chan struct{}, 1)}}
+}
 
 // Enabled implements slog.Handler: records from the level info on are kept even if next leaves them out.
 func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {

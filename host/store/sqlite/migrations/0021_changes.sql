@@ -22,12 +22,12 @@ INSERT INTO changes_kept (id, epoch, upto) VALUES (1, lower(hex(randomblob(8))),
 CREATE TRIGGER changes_inbox_insert AFTER INSERT ON inbox BEGIN
   DELETE FROM changes WHERE kind = 'conversations' AND id = new.channel || '/' || json_extract(CAST(new.message AS TEXT), '$.conversation.id');
   INSERT INTO changes (kind, id, of, at) VALUES ('conversations', new.channel || '/' || json_extract(CAST(new.message AS TEXT), '$.conversation.id'),
-    CASE new.channel WHEN 'schedule' THEN '' ELSE new.channel || ':' END || json_extract(CAST(new.message AS TEXT), '$.sender.id'), unixepoch() * 1000000000);
+    CASE WHEN new.channel IN ('schedule', 'console') THEN '' ELSE new.channel || ':' END || json_extract(CAST(new.message AS TEXT), '$.sender.id'), unixepoch() * 1000000000);
 END;
 CREATE TRIGGER changes_inbox_update AFTER UPDATE OF state ON inbox BEGIN
   DELETE FROM changes WHERE kind = 'conversations' AND id = new.channel || '/' || json_extract(CAST(new.message AS TEXT), '$.conversation.id');
   INSERT INTO changes (kind, id, of, at) VALUES ('conversations', new.channel || '/' || json_extract(CAST(new.message AS TEXT), '$.conversation.id'),
-    CASE new.channel WHEN 'schedule' THEN '' ELSE new.channel || ':' END || json_extract(CAST(new.message AS TEXT), '$.sender.id'), unixepoch() * 1000000000);
+    CASE WHEN new.channel IN ('schedule', 'console') THEN '' ELSE new.channel || ':' END || json_extract(CAST(new.message AS TEXT), '$.sender.id'), unixepoch() * 1000000000);
 END;
 CREATE TRIGGER changes_turns_insert AFTER INSERT ON turns BEGIN
   DELETE FROM changes WHERE kind = 'conversations' AND id = new.channel || '/' || new.conversation;
