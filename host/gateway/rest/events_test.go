@@ -169,7 +169,7 @@ func TestEvents(t *testing.T) {
 	}
 	r.close()
 
-	// What happened meanwhile is seen by a reader that comes back, over a restart too.
+	// Changes meanwhile are seen by a reader that comes back, over a restart too.
 	approve := consent.Approval{ID: "A1", Turn: "t", Session: "web:c:main", Requester: "web:ann", State: consent.ApprovalPending, Args: []byte("{}")}
 	if err := l.store.AddApproval(t.Context(), approve); err != nil {
 		t.Fatal(err)
