@@ -40,13 +40,14 @@ func (h *Host) backend() gateway.Backend {
 		Policies:  policies,
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules},
+		SignIns:   backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
 	}
 }
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Files: h.files.Media(), Keeper: h.sessions, Store: h.store,
 	}
 }
 

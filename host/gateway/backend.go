@@ -33,6 +33,7 @@ type Backend struct {
 	Reloads       Reloader
 	Schedules     Schedules
 	Sessions      Sessions
+	SignIns       SignIns
 	Usages        Usages
 }
 
@@ -53,12 +54,16 @@ type Conversations interface {
 	Search(ctx context.Context, words string, of message.SenderKey, cursor string, limit int) (Page[Hit], error)
 	// Rename gives a conversation a title.
 	Rename(ctx context.Context, channel, conversation, title string) error
-	// Fork makes a conversation on the web page, with what was said in another one up to an entry.
-	Fork(ctx context.Context, channel, conversation string, f Fork) (ConversationName, error)
+	// Fork makes a conversation of a caller's own, with what was said in another one up to an entry.
+	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (ConversationName, error)
 	// Export writes a conversation, as Markdown or as the files of flynn session export one after the other.
 	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
 	// Conversations lists the known conversations, latest first.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// ConversationsOf lists the private conversations of a sender, at the console and on channels, latest first.
+	ConversationsOf(ctx context.Context, sender message.SenderKey) ([]ConversationInfo, error)
+	// BelongsTo reports whether a conversation is one of a sender's, and nobody else was ever answered in it.
+	BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
 	Stop(ctx context.Context, channel, conversation string) error
 	// DeleteConversation deletes all sessions of a conversation that Conversations lists: store.ErrNotFound if it has none,

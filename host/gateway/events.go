@@ -36,7 +36,7 @@ func Visible(by Caller, c store.Change) bool {
 		return true
 	}
 	switch c.Kind {
-	case store.Conversations, store.Approvals:
+	case store.Conversations, store.Approvals, store.SignIns:
 		return c.Of != "" && c.Of == by.Sender
 	}
 	return false

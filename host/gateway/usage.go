@@ -34,7 +34,8 @@ func UsageSums(sums []usage.Sum) []UsageSum {
 
 // Usages sums up the usage of model calls, and the resources that senders hold.
 type Usages interface {
-	Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error)
+	// Usage sums up the usage of a sender, or of all if sender is empty.
+	Usage(ctx context.Context, by usage.Key, sender message.SenderKey, since time.Time) ([]usage.Sum, error)
 	Held(ctx context.Context) ([]Held, error)
 }
 

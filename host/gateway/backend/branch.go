@@ -15,8 +15,8 @@ import (
 )
 
 // Fork implements gateway.Conversations.
-func (c Conversations) Fork(ctx context.Context, channel, conversation string, f gateway.Fork) (gateway.ConversationName, error) {
-	to := gateway.ConversationName{Channel: gateway.ChannelWeb, ID: store.NewID(time.Now())}
+func (c Conversations) Fork(ctx context.Context, channel, conversation string, f gateway.Fork, by gateway.Caller) (gateway.ConversationName, error) {
+	to := by.Own(store.NewID(time.Now()))
 	turns, err := c.allTurns(ctx, channel, conversation)
 	if err != nil {
 		return to, err
@@ -30,7 +30,7 @@ func (c Conversations) Fork(ctx context.Context, channel, conversation string, f
 		return to, store.Conflict("an answer up to there is still running")
 	}
 	list, err := session.Fork(ctx, c.Store, turns, session.Branch{
-		Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}, Sender: gateway.OwnerSender(to.Channel),
+		Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}, Sender: by.Sender,
 	}, time.Now())
 	if err != nil {
 		return to, err

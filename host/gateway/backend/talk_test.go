@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -31,6 +32,8 @@ type talk struct {
 	last string
 	now  time.Time
 }
+
+var owner = gateway.Caller{Sender: "web:owner", Role: route.Owner}
 
 type noTurns struct{}
 
@@ -157,7 +160,7 @@ func TestForkAndTitle(t *testing.T) {
 		{gateway.Fork{Entry: two + "/0", Before: true}, len(all) - 4},
 		{gateway.Fork{Entry: "e1", Before: true}, 0},
 	} {
-		to, err := k.Fork(t.Context(), "web", "a", c.fork)
+		to, err := k.Fork(t.Context(), "web", "a", c.fork, owner)
 		if err != nil {
 			t.Errorf("%+v: %v", c.fork, err)
 			continue
@@ -183,7 +186,7 @@ func TestForkAndTitle(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ conversation, entry string }{{"a", "none"}, {"a", "'"}, {"none", "e1"}} {
-		if _, err := k.Fork(t.Context(), "web", c.conversation, gateway.Fork{Entry: c.entry}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := k.Fork(t.Context(), "web", c.conversation, gateway.Fork{Entry: c.entry}, owner); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}

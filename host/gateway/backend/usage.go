@@ -27,8 +27,8 @@ type Usage struct {
 var _ gateway.Usages = Usage{}
 
 // Usage implements gateway.Usages.
-func (u Usage) Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error) {
-	return u.Store.SumUsage(ctx, by, usage.Filter{Since: since})
+func (u Usage) Usage(ctx context.Context, by usage.Key, sender message.SenderKey, since time.Time) ([]usage.Sum, error) {
+	return u.Store.SumUsage(ctx, by, usage.Filter{Since: since, Sender: sender})
 }
 
 // Held implements gateway.Usages.

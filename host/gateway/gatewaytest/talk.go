@@ -45,7 +45,7 @@ func (b *Backend) Rename(_ context.Context, channel, id, title string) error {
 }
 
 // Fork implements gateway.Conversations.
-func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork) (gateway.ConversationName, error) {
+func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by gateway.Caller) (gateway.ConversationName, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.convs[channel+":"+id]
@@ -62,7 +62,7 @@ func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork) (g
 		upTo++
 	}
 	b.serial++
-	name := gateway.ConversationName{Channel: gateway.ChannelWeb, ID: fmt.Sprint("fork-", b.serial)}
+	name := by.Own(fmt.Sprint("fork-", b.serial))
 	fork := b.conversation(name.Channel, name.ID)
 	fork.entries = slices.Clone(c.entries[:upTo])
 	fork.info.Title, fork.info.Last = c.info.Title, c.info.Last

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // Usage implements gateway.Usages.
-func (b *Backend) Usage(_ context.Context, by usage.Key, since time.Time) ([]usage.Sum, error) {
+func (b *Backend) Usage(_ context.Context, by usage.Key, _ message.SenderKey, since time.Time) ([]usage.Sum, error) {
 	if b.Spent == nil {
 		return nil, nil
 	}

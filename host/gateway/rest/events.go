@@ -14,7 +14,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // events streams what changes, as server-sent events.
@@ -66,7 +65,6 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	after   int64
-	began   int64 // the latest change when the caller showed a token
 }
 
 func (s *stream) run(ctx context.Context, after int64) error {
@@ -77,7 +75,6 @@ func (s *stream) run(ctx context.Context, after int64) error {
 	if err != nil {
 		return err
 	}
-	s.began = kept.Last
 	if s.after = after; after < 0 {
 		s.after = kept.Last
 	}
@@ -104,6 +101,9 @@ func (s *stream) run(ctx context.Context, after int64) error {
 
 // pass writes the changes after those that were written; again is true if there may be more of them.
 func (s *stream) pass(ctx context.Context) (again bool, err error) {
+	if !gateway.Lasts(ctx) {
+		return false, errSignedOut
+	}
 	list, kept, err := s.events.Read(ctx, s.after, eventsAtOnce)
 	if err != nil {
 		return false, err
@@ -114,9 +114,6 @@ func (s *stream) pass(ctx context.Context) (again bool, err error) {
 	}
 	for _, c := range list {
 		s.after = c.Seq
-		if s.by.SignIn != "" && c.Seq > s.began && endsSignIns(c.Kind) {
-			return false, errAsked
-		}
 		if !gateway.Visible(s.by, c) {
 			continue
 		}
@@ -127,12 +124,8 @@ func (s *stream) pass(ctx context.Context) (again bool, err error) {
 	return len(list) == eventsAtOnce, nil
 }
 
-// errAsked ends a stream whose reader has to show its token again, because it may be worth less now.
-var errAsked = errors.New("the caller's role may have changed")
-
-func endsSignIns(kind store.ChangeKind) bool {
-	return kind == store.SignIns || kind == store.People || kind == store.Configuration
-}
+// errSignedOut ends a stream whose reader is not who he was, and has to show his token again.
+var errSignedOut = errors.New("the caller is signed out, or has another role")
 
 // wait returns when there is more; false means that the stream is over.
 func (s *stream) wait(ctx context.Context, more <-chan struct{}) bool {
@@ -143,7 +136,7 @@ func (s *stream) wait(ctx context.Context, more <-chan struct{}) bool {
 		case <-more:
 			return true
 		case <-tick.C:
-			if s.send(": still here\n\n") != nil {
+			if !gateway.Lasts(ctx) || s.send(": still here\n\n") != nil {
 				return false
 			}
 		case <-s.events.Over():

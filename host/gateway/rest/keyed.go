@@ -38,9 +38,10 @@ type keyed struct {
 
 func newKeyed(s store.KeyedWrites) *keyed { return &keyed{store: s, runs: map[[2]string]bool{}} }
 
-// takes reports whether an operation takes keys: those that write, but for files, which would have to be kept to be compared.
+// takes reports whether an operation takes keys: those that write, but for files, which would have to be kept to be compared, and for
+// callers whom nothing tells apart.
 func (k *keyed) takes(op Operation) bool {
-	return k != nil && op.Method != http.MethodGet && op.Takes == ""
+	return k != nil && op.Method != http.MethodGet && op.Takes == "" && op.Least != anybody
 }
 
 // parameters describes the header.

@@ -69,6 +69,7 @@ func Keys() []Key {
 type Filter struct {
 	Since, Until time.Time // Until is the first moment that does not belong
 	Turn         string
+	Sender       message.SenderKey
 	Limit        int // of sums or rows; 1000 if there is none
 }
 

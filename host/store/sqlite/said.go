@@ -33,7 +33,8 @@ func (s *Store) SearchSaid(ctx context.Context, w turnlog.Words) ([]turnlog.Hit,
 		`SELECT said.id, turns.channel, turns.conversation, turns.id, turns.agent, said.who = 'agent', said.key, said.at,
 			snippet(said_text, 0, ?1, ?1, '...', ?2)
 		FROM said_text JOIN said ON said.id = said_text.rowid JOIN turns ON turns.id = said.turn
-		WHERE said_text MATCH ?3 AND (?4 = 0 OR said_text.rowid < ?4) AND (?5 = '' OR turns.sender = ?5) ORDER BY said_text.rowid DESC LIMIT ?6`,
+		WHERE said_text MATCH ?3 AND (?4 = 0 OR said_text.rowid < ?4) AND (?5 = '' OR turns.sender = ?5 AND `+isPrivate+`
+			AND NOT EXISTS (SELECT 1 FROM turns o WHERE o.channel = turns.channel AND o.conversation = turns.conversation AND o.sender <> ?5)) ORDER BY said_text.rowid DESC LIMIT ?6`,
 		mark, excerptWords, match+"*", w.Below, w.Of, w.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)

@@ -31,7 +31,7 @@ func (s *talker) say(sender message.SenderKey, conversation, parent, said, answe
 	err := s.CommitTurn(s.t.Context(), turnlog.Commit{
 		Turn: turnlog.Turn{
 			ID: id, Session: message.SessionKey("web:" + conversation + ":main"), Agent: "main", Channel: "web",
-			Conversation: message.Conversation{ID: conversation}, Sender: sender, State: turnlog.TurnDone, Started: now, Ended: now, Parent: parent, ParentCall: id,
+			Conversation: message.Conversation{ID: conversation, Kind: message.DM}, Sender: sender, State: turnlog.TurnDone, Started: now, Ended: now, Parent: parent, ParentCall: id,
 		},
 		Steps: []turnlog.Step{{Turn: id, Kind: turnlog.StepUser, Data: user, At: now}, {Turn: id, Seq: 1, Kind: turnlog.StepModel, Data: model, At: now}},
 	})

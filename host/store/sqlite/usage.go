@@ -42,13 +42,13 @@ func (s *Store) ListUsage(ctx context.Context, f usage.Filter) ([]usage.Row, err
 }
 
 // usageWhere uses the parameters of usageArgs.
-const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)"
+const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3) AND (?5 = '' OR sender = ?5)"
 
 func usageArgs(f usage.Filter) []any {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
-	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit}
+	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit, f.Sender}
 }
 
 // SumUsage implements usage.Log.
