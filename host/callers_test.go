@@ -41,6 +41,11 @@ var operations = map[string]struct {
 	"send-message":        {path: "/conversations/{talk}/messages", body: `{"id":"NEW","text":"hello"}`, owner: 202, own: 202, foreign: 403},
 	"stop-turn":           {path: "/conversations/{talk}/stop", owner: 204, own: 204, foreign: 404},
 	"delete-conversation": {path: "/conversations/{old}?stop=true", owner: 204, own: 204, foreign: 404},
+	"search":              {path: "/search?q=SECRET", owner: 200, own: 200},
+	"rename-conversation": {path: "/conversations/{talk}", body: `{"title":"mine"}`, owner: 204, own: 204, foreign: 404},
+	"fork-conversation":   {path: "/conversations/{talk}/forks", body: `{"entry":"none"}`, owner: 404, own: 404, foreign: 404},
+	"export-conversation": {path: "/conversations/{talk}/export", owner: 200, own: 200, foreign: 404},
+	"watch-events":        {path: "/events?after=-2", owner: 422, own: 422}, // the stream itself does not end
 	"upload-file":         {path: "/files?channel={frontend}&name=a.txt", body: "text", owner: 200, own: 200},
 	"explain-turn":        {path: "/turns/{turn}", owner: 200, own: 200, foreign: 404},
 	"explain-latest":      {path: "/turns/latest?channel={channel}&conversation={conversation}", owner: 200, own: 200, foreign: 404},
@@ -182,8 +187,9 @@ func (c callers) say(token, channel, conversation, id, text string) (turn string
 	path := "/conversations/" + channel + "/" + url.PathEscape(conversation)
 	c.answer(token, http.MethodPost, path+"/messages", `{"id":"`+id+`","text":"`+text+`"}`, nil)
 	eventually(c.t, "an answer to "+id, func() bool {
-		var list []gateway.Entry
-		c.answer(token, http.MethodGet, path+"/entries", "", &list)
+		var page gateway.Page[gateway.Entry]
+		c.answer(token, http.MethodGet, path+"/entries", "", &page)
+		list := page.Items
 		if n := len(list); n == 0 || !list[n-1].Final() {
 			return false
 		}
