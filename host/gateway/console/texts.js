@@ -7,6 +7,7 @@ export const texts = {
     halt: "Halt",
     cancel: "Cancel",
     more: "Show more",
+    actions: "Actions",
     notYet: "Nothing was found so far; there is more to search.",
     difference: "Difference",
     broken: "The page has a fault: {error}",

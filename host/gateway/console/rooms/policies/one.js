@@ -62,7 +62,7 @@ function Versions({ of: p, again }) {
     { title: t("policies.version"), cell: (v) => html`<${Text}>${v.version ?? ""}<//> <code>${digest(v.file)}</code>` },
     { title: t("policies.inForce"), cell: (v) => html`<code>${digest(v.now_file)}</code>` },
     { title: t("policies.author"), cell: (v) => html`<${Text}>${v.by}<//>` },
-    { title: "", cell: (v) => v.last && html`<${Danger} word=${t("policies.rollback")} question=${t("policies.sure", { name: p.name, file: digest(v.now_file) })} does=${back(v.now_file)}>${t("policies.rollback")}<//>` },
+    { title: t("shell.actions"), cell: (v) => v.last && html`<${Danger} word=${t("policies.rollback")} question=${t("policies.sure", { name: p.name, file: digest(v.now_file) })} does=${back(v.now_file)}>${t("policies.rollback")}<//>` },
   ]} />`;
 }
 

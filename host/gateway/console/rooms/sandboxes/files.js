@@ -22,7 +22,7 @@ export function Files({ id, path }) {
         { title: t("sandboxes.kind"), cell: (e) => html`${kinds()[e.kind]} <code class="small">${e.mode}</code>` },
         { title: t("sandboxes.size"), number: true, cell: (e) => (e.kind === "file" ? bytes(e.size) : "") },
         { title: t("sandboxes.changed"), cell: (e) => html`<${When} at=${e.mtime} />` },
-        { title: "", cell: (e) => (e.kind === "file" && e.size <= most || e.kind === "link") && html`<${Button} kind="quiet" does=${() => keep(id, e)}>${t("sandboxes.download")}<//>` },
+        { title: t("shell.actions"), cell: (e) => (e.kind === "file" && e.size <= most || e.kind === "link") && html`<${Button} kind="quiet" does=${() => keep(id, e)}>${t("sandboxes.download")}<//>` },
       ]} />`}<//>
   <//>`;
 }

@@ -40,7 +40,7 @@ export function Grants() {
     { title: t("timeline.granter"), cell: (g) => html`<${Text}>${g.granter}<//> <${When} at=${g.created} />` },
     { title: t("timeline.until"), cell: (g) => html`<${When} at=${g.ended || g.expires} /> <${Text}>${g.ended_by ?? ""}<//>` },
     { title: t("timeline.uses"), number: true, cell: (g) => number(g.uses) },
-    { title: "", cell: (g) => g.open && html`<${Danger} word=${t("timeline.revoke")} question=${t("timeline.sure", { covers: g.covers })} does=${async () => { await send("DELETE", at`/grants/${g.id}`); list.again(); }}>${t("timeline.revoke")}<//>` },
+    { title: t("shell.actions"), cell: (g) => g.open && html`<${Danger} word=${t("timeline.revoke")} question=${t("timeline.sure", { covers: g.covers })} does=${async () => { await send("DELETE", at`/grants/${g.id}`); list.again(); }}>${t("timeline.revoke")}<//>` },
   ]} />`}<//>`;
 }
 

@@ -46,14 +46,14 @@ const Rulings = ({ of: list }) => (list?.length ? html`<ul class="rulings">${lis
 // way returns the stations in their order.
 function way(x) {
   return [
-    ...x.messages.map((m) => html`<${Mark} key=${"m" + m.row} when=${m.at} name=${t("timeline.arrival")}>
+    ...(x.messages ?? []).map((m) => html`<${Mark} key=${"m" + m.row} when=${m.at} name=${t("timeline.arrival")}>
       <div><${Text}>${m.sender}<//></div><${Source} label=${t("timeline.said")}>${m.text}<//><${Said}>${m.note}<//><//>`),
-    x.route.length > 0 && html`<${Mark} when=${x.route[0].at} name=${t("timeline.route")}><${Rulings} of=${x.route} /><//>`,
-    ...x.steps.map((s) => html`<${Step} key=${"s" + s.seq} of=${s} />`),
+    x.route?.length > 0 && html`<${Mark} when=${x.route[0].at} name=${t("timeline.route")}><${Rulings} of=${x.route} /><//>`,
+    ...(x.steps ?? []).map((s) => html`<${Step} key=${"s" + s.seq} of=${s} />`),
     x.decisions?.length > 0 && html`<${Mark} when=${x.decisions[0].at} name=${t("timeline.decisions")}><${Rulings} of=${x.decisions} /><//>`,
     ...(x.approvals ?? []).map((a) => html`<${Asked} key=${a.id} of=${a} />`),
     ...(x.audit ?? []).map((a, i) => html`<${Mark} key=${"u" + i} when=${a.at} name=${a.kind}><${Said}>${[a.subject, a.actor, a.detail].filter(Boolean).join(" · ")}<//><//>`),
-    ...x.deliveries.map((d) => html`<${Mark} key=${d.key} kind=${d.state === "sent" ? "good" : "warn"} when=${d.next_try} name=${t("timeline.delivery", { channel: d.channel })}>
+    ...(x.deliveries ?? []).map((d) => html`<${Mark} key=${d.key} kind=${d.state === "sent" ? "good" : "warn"} when=${d.next_try} name=${t("timeline.delivery", { channel: d.channel })}>
       <div><${Badge} kind=${d.state === "sent" ? "good" : d.state === "failed" ? "bad" : "warn"}>${d.state}<//> ${n("timeline.attempts", d.attempts)}
       ${d.parts > 1 && t("timeline.partsOf", { delivered: number(d.delivered), parts: number(d.parts) })}</div><${Said}>${d.note}<//><${Source} label=${t("timeline.reply")}>${d.text}<//><//>`),
   ];
