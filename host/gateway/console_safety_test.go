@@ -247,7 +247,7 @@ func roomTimeline(t *testing.T, b context.Context) {
 	p.until(`document.querySelectorAll("#room tbody tr").length > 10`)
 	p.looks("timeline")
 	p.eval(`[...document.querySelectorAll("#room tbody tr")].find((r) => r.textContent.includes("done")).querySelector("a").click()`)
-	p.until(`document.querySelector("#room h1")?.textContent === "Turn" && document.querySelectorAll("#room .mark").length >= 3`)
+	p.until(`document.querySelector("#room h1")?.textContent === "Turn" && document.querySelectorAll("#room .station").length >= 3`)
 	p.want(`document.querySelectorAll("#room .rulings a[href^='#policies/decision/']").length`, "2")
 	p.looks("turn")
 	p.eval(`location.hash = "timeline/turn/" + encodeURIComponent("message/1")`)

@@ -9,7 +9,11 @@ import { html, useSignal } from "../../lib/ui.js";
 // kindOf is the colour of an answer.
 const kindOf = (d) => (d.error ? "bad" : /^(deny|drop)/.test(d.answer) ? "warn" : /^ask/.test(d.answer) ? "info" : "");
 
-const About = ({ of: d }) => html`${d.reason && html`<div><${Text}>${d.reason}<//></div>`}${d.error && html`<div class="trouble"><${Text}>${d.error}<//></div>`}`;
+const most = 300; // characters of a text in the list; the decision alone has all of it
+
+const clipped = (text, n) => (text.length > n ? text.slice(0, n) + " …" : text);
+
+const About = ({ of: d, n = Infinity }) => html`${d.reason && html`<div><${Text}>${clipped(d.reason, n)}<//></div>`}${d.error && html`<div class="trouble"><${Text}>${clipped(d.error, n)}<//></div>`}`;
 
 // Decisions is the list. policy fixes the policy whose decisions it shows.
 export function Decisions({ policy, policies = [] }) {
@@ -27,7 +31,7 @@ export function Decisions({ policy, policies = [] }) {
       { title: t("policies.when"), cell: (d) => html`<a href=${"#policies/decision/" + d.id}><${When} at=${d.at} /></a>` },
       { title: t("policies.by"), cell: (d) => html`<${Text}>${d.policy}<//> <span class="small">${d.kind}</span>` },
       { title: t("policies.about"), cell: (d) => html`<${Text}>${[d.agent, d.tool].filter(Boolean).join(" · ")}<//> <div class="small"><${Text}>${d.person}<//></div>` },
-      { title: t("policies.answer"), cell: (d) => html`<${Badge} kind=${kindOf(d)}><${Text}>${d.answer.trim() || t("policies.noAnswer")}<//><//> <${About} of=${d} />` },
+      { title: t("policies.answer"), cell: (d) => html`<${Badge} kind=${kindOf(d)}><${Text}>${d.answer.trim() || t("policies.noAnswer")}<//><//> <${About} of=${d} n=${most} />` },
     ]} />`;
 }
 

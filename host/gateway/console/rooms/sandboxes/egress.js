@@ -20,7 +20,7 @@ export function Egress() {
     <${Pages} of=${list} caption=${t("sandboxes.egress")} keyOf=${(r) => r.id} empty=${t("sandboxes.noEgress")} columns=${[
       { title: t("sandboxes.when"), cell: (r) => html`<${When} at=${r.at} />` },
       { title: t("sandboxes.decision"), cell: (r) => html`<${Badge} kind=${r.allowed ? "good" : "bad"}>${r.allowed ? t("sandboxes.allowed") : t("sandboxes.denied")}<//> ${r.credential && html`<${Badge}>${t("sandboxes.credential")}<//>`} <${Text}>${r.reason ?? ""}<//>` },
-      { title: t("sandboxes.target"), cell: (r) => html`<code><${Text}>${r.method ?? ""} ${r.host + (r.port ? ":" + r.port : "")}<//></code> <div class="small">${r.kind}</div>` },
+      { title: t("sandboxes.target"), cell: (r) => html`<code><${Text}>${[r.method, r.host + (r.port ? ":" + r.port : "")].filter(Boolean).join(" ")}<//></code> <div class="small">${r.kind}</div>` },
       { title: t("sandboxes.session"), cell: (r) => html`<${Text}>${r.session}<//>` },
       { title: t("sandboxes.carried"), number: true, cell: (r) => r.ended && t("sandboxes.upDown", { up: bytes(r.up), down: bytes(r.down) }) },
     ]} />

@@ -24,12 +24,12 @@ export function Turn({ id }) {
         [t("timeline.delegated"), x.parent && html`<a href=${turnAddress(x.parent)}>${x.parent}</a>`],
       ]} />
       ${x.cut && html`<${Notice} kind="warn">${t("timeline.cut")}<//>`}
-      <${Section} title=${t("timeline.way")}><ol class="way">${way(x)}</ol><//>`}<//>
+      <${Section} title=${t("timeline.way")}><ol class="journey">${way(x)}</ol><//>`}<//>
   <//>`;
 }
 
 // Mark is a station: its time, its name, and what is known of it.
-const Mark = ({ when, kind, name, children }) => html`<li class=${"mark " + (kind ?? "")}><div class="mark-head"><b>${name}</b> <${When} at=${when} /></div>${children}</li>`;
+const Mark = ({ when, kind, name, children }) => html`<li class=${"station " + (kind ?? "")}><div class="station-head"><b>${name}</b> <${When} at=${when} /></div>${children}</li>`;
 
 const Said = ({ children }) => (children ? html`<div class="small"><${Text}>${children}<//></div>` : null);
 
