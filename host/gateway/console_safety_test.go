@@ -248,7 +248,7 @@ func roomTimeline(t *testing.T, b context.Context) {
 	p.looks("timeline")
 	p.eval(`[...document.querySelectorAll("#room tbody tr")].find((r) => r.textContent.includes("done")).querySelector("a").click()`)
 	p.until(`document.querySelector("#room h1")?.textContent === "Turn" && document.querySelectorAll("#room .station").length >= 3`)
-	p.want(`document.querySelectorAll("#room .rulings a[href^='#policies/decision/']").length`, "2")
+	p.want(`document.querySelectorAll("#room .made a[href^='#policies/decision/']").length`, "2")
 	p.looks("turn")
 	p.eval(`location.hash = "timeline/turn/" + encodeURIComponent("message/1")`)
 	p.until(`document.querySelector("#room code")?.textContent === "message/1"`)

@@ -13,7 +13,7 @@ import (
 )
 
 // TerminalPath is the WebSocket of a terminal in a live sandbox. The first frame of the client is a text: a TerminalFrame of type hello with the
-// token. What is typed follows in binary frames, a change of the size in text frames of type resize. The server sends a text frame of type
+// token. The keys of the person follow in binary frames, a change of the size in text frames of type resize. The server sends a text frame of type
 // ready, then the output in binary frames, and ended or error last.
 const TerminalPath = "/api/v1/sandboxes/{id}/terminal"
 

@@ -219,7 +219,7 @@ export const texts = {
     granter: "Granted by",
     uses: "Uses",
     revoke: "End it",
-    sure: "This is not allowed any more: {covers}",
+    sure: "From now on a person is asked again about:",
     filterAudit: "Filter the records",
     kind: "What happened",
     subject: "Subject",

@@ -30,7 +30,7 @@ export function Egress() {
 // Rules shows what is configured; the settings change it.
 export function Rules() {
   const list = useLive("/sandboxes/rules", "configuration");
-  const names = (all, none) => (all.length ? html`<ul class="rulings">${all.map((x) => html`<li key=${x}><code><${Text}>${x}<//></code></li>`)}</ul>` : none);
+  const names = (all, none) => (all.length ? html`<ul class="made">${all.map((x) => html`<li key=${x}><code><${Text}>${x}<//></code></li>`)}</ul>` : none);
   return html`<${Section} title=${t("sandboxes.rules")}><${Loaded} of=${list}>${(all) => html`<${Table} caption=${t("sandboxes.rules")} rows=${all} keyOf=${(r) => r.name} empty=${t("sandboxes.noRules")} columns=${[
     { title: t("sandboxes.name"), cell: (r) => html`<${Text}>${r.name || t("sandboxes.usual")}<//>` },
     { title: t("sandboxes.image"), cell: (r) => html`<${Text}>${r.image}<//>` },

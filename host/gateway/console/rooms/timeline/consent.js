@@ -27,7 +27,7 @@ function Request({ of: a, again }) {
       [t("timeline.until"), html`<${When} at=${a.expires} />`],
     ]} />
     <p class="actions"><${Button} does=${decide({ grant: false })}>${t("timeline.deny")}<//> <${Button} kind="main" does=${decide({ grant: true })}>${t("timeline.allow")}<//>
-      ${a.may_session && html`<${Danger} word=${t("timeline.allowSession")} question=${a.session_covers} does=${decide({ grant: true, scope: "session" })}>${t("timeline.allowSession")}<//>`}
+      ${a.may_session && html`<${Danger} word=${t("timeline.allowSession")} question=${html`<${Text}>${a.session_covers}<//>`} does=${decide({ grant: true, scope: "session" })}>${t("timeline.allowSession")}<//>`}
       <a href=${conversation(a.session)}>${t("timeline.conversation")}</a></p>
   <//>`;
 }
@@ -40,7 +40,7 @@ export function Grants() {
     { title: t("timeline.granter"), cell: (g) => html`<${Text}>${g.granter}<//> <${When} at=${g.created} />` },
     { title: t("timeline.until"), cell: (g) => html`<${When} at=${g.ended || g.expires} /> <${Text}>${g.ended_by ?? ""}<//>` },
     { title: t("timeline.uses"), number: true, cell: (g) => number(g.uses) },
-    { title: t("shell.actions"), cell: (g) => g.open && html`<${Danger} word=${t("timeline.revoke")} question=${t("timeline.sure", { covers: g.covers })} does=${async () => { await send("DELETE", at`/grants/${g.id}`); list.again(); }}>${t("timeline.revoke")}<//>` },
+    { title: t("shell.actions"), cell: (g) => g.open && html`<${Danger} word=${t("timeline.revoke")} question=${html`${t("timeline.sure")} <${Text}>${g.covers}<//>`} does=${async () => { await send("DELETE", at`/grants/${g.id}`); list.again(); }}>${t("timeline.revoke")}<//>` },
   ]} />`}<//>`;
 }
 

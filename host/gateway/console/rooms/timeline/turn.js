@@ -33,24 +33,24 @@ const Mark = ({ when, kind, name, children }) => html`<li class=${"station " + (
 
 const Said = ({ children }) => (children ? html`<div class="small"><${Text}>${children}<//></div>` : null);
 
-// Ruled is a decision with its author; the link leads to what it was made of.
-function Ruled({ of: d }) {
+// Made is a decision with its author; the link leads to what it was made of.
+function Made({ of: d }) {
   const who = { route_table: t("timeline.byTable"), enforce: t("timeline.byHost"), wait: t("timeline.byHost") }[d.kind] ?? t("timeline.byPolicy", { name: "" });
   const named = d.kind === "route" || d.kind === "tool";
   return html`<li><a href=${"#policies/decision/" + d.id}>${who}${named && html` <${Text}>${d.by}<//>`}</a> <${Badge} kind=${d.error ? "bad" : /^(deny|drop)/.test(d.answer) ? "warn" : ""}><${Text}>${d.answer.trim() || t("timeline.noAnswer")}<//><//>
     <${When} at=${d.at} /><${Said}>${[d.reason, d.error].filter(Boolean).join(" · ")}<//></li>`;
 }
 
-const Rulings = ({ of: list }) => (list?.length ? html`<ul class="rulings">${list.map((d) => html`<${Ruled} key=${d.id} of=${d} />`)}</ul>` : null);
+const AllMade = ({ of: list }) => (list?.length ? html`<ul class="made">${list.map((d) => html`<${Made} key=${d.id} of=${d} />`)}</ul>` : null);
 
 // way returns the stations in their order.
 function way(x) {
   return [
     ...(x.messages ?? []).map((m) => html`<${Mark} key=${"m" + m.row} when=${m.at} name=${t("timeline.arrival")}>
       <div><${Text}>${m.sender}<//></div><${Source} label=${t("timeline.said")}>${m.text}<//><${Said}>${m.note}<//><//>`),
-    x.route?.length > 0 && html`<${Mark} when=${x.route[0].at} name=${t("timeline.route")}><${Rulings} of=${x.route} /><//>`,
+    x.route?.length > 0 && html`<${Mark} when=${x.route[0].at} name=${t("timeline.route")}><${AllMade} of=${x.route} /><//>`,
     ...(x.steps ?? []).map((s) => html`<${Step} key=${"s" + s.seq} of=${s} />`),
-    x.decisions?.length > 0 && html`<${Mark} when=${x.decisions[0].at} name=${t("timeline.decisions")}><${Rulings} of=${x.decisions} /><//>`,
+    x.decisions?.length > 0 && html`<${Mark} when=${x.decisions[0].at} name=${t("timeline.decisions")}><${AllMade} of=${x.decisions} /><//>`,
     ...(x.approvals ?? []).map((a) => html`<${Asked} key=${a.id} of=${a} />`),
     ...(x.audit ?? []).map((a, i) => html`<${Mark} key=${"u" + i} when=${a.at} name=${a.kind}><${Said}>${[a.subject, a.actor, a.detail].filter(Boolean).join(" · ")}<//><//>`),
     ...(x.deliveries ?? []).map((d) => html`<${Mark} key=${d.key} kind=${d.state === "sent" ? "good" : "warn"} when=${d.next_try} name=${t("timeline.delivery", { channel: d.channel })}>
@@ -73,11 +73,11 @@ function Call({ of: c }) {
   const outcome = c.verdict || t("timeline.noOutcome");
   return html`<div class="call-made"><div><b><${Text}>${c.tool}<//></b> <${Badge} kind=${c.verdict === "deny" ? "warn" : c.is_error ? "bad" : ""}>${outcome}${c.where ? " · " + c.where : ""}<//> <${When} at=${c.started} /></div>
     ${c.args !== undefined && html`<${Source} label=${t("timeline.args")}>${typeof c.args === "string" ? c.args : JSON.stringify(c.args, null, 2)}<//>`}
-    <${Rulings} of=${[...(c.policies ?? []), ...(c.host ? [c.host] : [])]} />
-    ${c.reasons?.length > 0 && html`<div>${t("timeline.restrictions")}<ul class="rulings">${c.reasons.map((r, i) => html`<li key=${i}><${Text}>${r}<//></li>`)}</ul></div>`}
+    <${AllMade} of=${[...(c.policies ?? []), ...(c.host ? [c.host] : [])]} />
+    ${c.reasons?.length > 0 && html`<div>${t("timeline.restrictions")}<ul class="made">${c.reasons.map((r, i) => html`<li key=${i}><${Text}>${r}<//></li>`)}</ul></div>`}
     ${(c.approvals ?? []).map((a) => html`<${Asking} key=${a.id} of=${a} />`)}
     ${(c.audit ?? []).map((a, i) => html`<${Said} key=${i}>${[a.kind, a.subject, a.actor, a.detail].filter(Boolean).join(" · ")}<//>`)}
-    <${Rulings} of=${c.within} />
+    <${AllMade} of=${c.within} />
     ${c.child && html`<p><a href=${turnAddress(c.child)}>${t("timeline.child")}</a></p>`}
     ${c.result && html`<details><summary>${c.is_error ? t("timeline.error") : t("timeline.result")}</summary><${Source} label=${t("timeline.result")}>${c.result}<//></details>`}
   </div>`;
