@@ -25,7 +25,7 @@ export function Decisions({ policy, policies = [] }) {
       <${Field} label=${t("policies.agent")} value=${filter.value.agent} change=${set("agent")} maxlength="256" />
       <${Field} label=${t("policies.tool")} value=${filter.value.tool} change=${set("tool")} maxlength="256" />
       <${Field} label=${t("policies.person")} value=${filter.value.person} change=${set("person")} maxlength="1024" />
-      <${Field} label=${t("policies.outcome")} value=${filter.value.outcome} change=${set("outcome")} options=${[{ value: "", title: t("policies.any") }, "pass", "deny", "ask", "run", "run_in_sandbox", "drop", "failed"]} />
+      <${Field} label=${t("policies.outcome")} value=${filter.value.outcome} change=${set("outcome")} options=${[{ value: "", title: t("policies.any") }, "none", "deny", "ask", "run", "drop", "failed"]} />
     </div>
     <${Pages} of=${list} caption=${t("policies.decisions")} keyOf=${(d) => d.id} empty=${t("policies.noDecisions")} columns=${[
       { title: t("policies.when"), cell: (d) => html`<a href=${"#policies/decision/" + d.id}><${When} at=${d.at} /></a>` },
