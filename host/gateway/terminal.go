@@ -53,7 +53,7 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn.SetReadLimit(maxTyped)
-	size, by, ok := s.greetTerminal(r.Context(), conn)
+	hello, by, ok := s.greetTerminal(r.Context(), conn)
 	if !ok {
 		return
 	}
@@ -62,7 +62,7 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 		refuseTerminal(r.Context(), conn, CodeLimited, "too many terminals are open")
 		return
 	}
-	term, err := s.openTerminal(r.Context(), r.PathValue("id"), size, by)
+	term, err := s.openTerminal(r.Context(), r.PathValue("id"), TerminalSize{hello.Rows, hello.Cols}, by)
 	if err != nil {
 		refuseTerminal(r.Context(), conn, errorCode(err), err.Error())
 		return
@@ -72,20 +72,23 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 			s.log.Warn("a terminal did not end as it should", "error", err)
 		}
 	}()
-	err = converse(r.Context(), conn, term)
+	err = converse(r.Context(), conn, term, func() bool {
+		by, ok := s.caller(hello.Token)
+		return ok && by.Owner()
+	})
 	s.log.Debug("gateway terminal ended", "error", err)
 }
 
 // greetTerminal reads the hello and checks its token, and that it is an owner's.
-func (s *Server) greetTerminal(ctx context.Context, conn *websocket.Conn) (size TerminalSize, by Caller, ok bool) {
+func (s *Server) greetTerminal(ctx context.Context, conn *websocket.Conn) (f TerminalFrame, by Caller, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	defer s.strangers.enter(cancel)()
 	kind, data, err := conn.Read(ctx)
 	if err != nil {
-		return size, by, false
+		return f, by, false
 	}
-	f, err := decodeTerminal(data)
+	f, err = decodeTerminal(data)
 	switch {
 	case kind != websocket.MessageText:
 		err = errors.New("the first frame must be hello")
@@ -96,23 +99,26 @@ func (s *Server) greetTerminal(ctx context.Context, conn *websocket.Conn) (size 
 	}
 	if err != nil {
 		refuseTerminal(ctx, conn, CodeBadRequest, err.Error())
-		return size, by, false
+		return f, by, false
 	}
 	switch s.check(f.Token, "terminal") {
 	case 0:
 	case http.StatusTooManyRequests:
 		refuseTerminal(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
-		return size, by, false
+		return f, by, false
 	default:
 		refuseTerminal(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn open prints")
-		return size, by, false
+		return f, by, false
 	}
-	if by = holder; !by.Owner() {
+	if by, ok = s.caller(f.Token); !ok || !by.Owner() {
 		refuseTerminal(ctx, conn, CodeForbidden, "terminals are for owners")
-		return size, by, false
+		return f, by, false
 	}
-	return TerminalSize{f.Rows, f.Cols}, by, true
+	return f, by, true
 }
+
+// caller returns the caller of a token, as of now.
+func (s *Server) caller(given string) (Caller, bool) { return holder, matches(s.token, given) }
 
 // openTerminal bounds the time that the shell takes to start, and not that for which it runs.
 func (s *Server) openTerminal(ctx context.Context, id string, size TerminalSize, by Caller) (Terminal, error) {
@@ -141,8 +147,8 @@ type closedOnce struct {
 // Close implements Terminal.
 func (t closedOnce) Close() error { return t.close() }
 
-// converse carries bytes both ways until one side ends.
-func converse(ctx context.Context, conn *websocket.Conn, term Terminal) error {
+// converse carries bytes both ways until one side ends, or the person may not any more.
+func converse(ctx context.Context, conn *websocket.Conn, term Terminal, may func() bool) error {
 	if err := writeTerminal(ctx, conn, TerminalFrame{Type: typeReady}); err != nil {
 		return err
 	}
@@ -157,6 +163,7 @@ func converse(ctx context.Context, conn *websocket.Conn, term Terminal) error {
 	g.Go(func() error { return show(inner, conn, term) })
 	g.Go(func() error { return typed(reading, conn, term, func() { unused.Reset(terminalUnused) }) })
 	g.Go(func() error { return pingTerminal(inner, conn) })
+	g.Go(func() error { return whileAllowed(inner, conn, may) })
 	g.Go(func() error {
 		<-inner.Done()
 		if ctx.Err() != nil {
@@ -220,6 +227,23 @@ func typed(ctx context.Context, conn *websocket.Conn, term Terminal, alive func(
 		}
 		_ = term.Resize(TerminalSize{f.Rows, f.Cols}) // fails only if the shell has ended
 	}
+}
+
+// mayInterval is how soon a terminal ends whose person may not have one any more.
+const mayInterval = 2 * time.Second
+
+func whileAllowed(ctx context.Context, conn *websocket.Conn, may func() bool) error {
+	tick := time.NewTicker(mayInterval)
+	defer tick.Stop()
+	for may() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	refuseTerminal(ctx, conn, CodeUnauthorized, "you are signed out")
+	return errDone
 }
 
 func pingTerminal(ctx context.Context, conn *websocket.Conn) error {
