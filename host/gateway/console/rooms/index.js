@@ -5,6 +5,9 @@ import { t } from "../lib/text.js";
 
 export const rooms = [
   { name: "today", group: "now", least: "owner", load: () => import("./today.js") },
+  { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
+  { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
+  { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
 ];
 
 export const roomOf = (name) => rooms.find((r) => r.name === name);
