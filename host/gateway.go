@@ -37,7 +37,7 @@ func (h *Host) backend() gateway.Backend {
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Reloads:   backend.Reload{Holder: h.holder},
-		Schedules: backend.Schedules{Scheduler: h.schedules},
+		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
 	}
 }

@@ -37,23 +37,35 @@ func (c *checker) schedules() {
 const leastEvery = Duration(time.Minute)
 
 func (c *checker) timing(at keyPath, s Schedule) {
+	key, problem, hint := s.Fault()
+	if key != "" {
+		at = at.child(key)
+	}
+	if problem != "" {
+		c.report(at, problem, hint)
+	}
+}
+
+// Fault returns what is wrong with the times of a schedule, and the key that has it; problem is empty if nothing is.
+func (s Schedule) Fault() (key, problem, hint string) {
 	switch {
 	case s.Cron == "" && s.Every == 0:
-		c.report(at, "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`)
+		return "", "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`
 	case s.Cron != "" && s.Every != 0:
-		c.report(at.child("every"), "cron is written too", "keep one of them")
+		return "every", "cron is written too", "keep one of them"
 	case s.Cron == "" && s.Every < leastEvery:
-		c.report(at.child("every"), fmt.Sprintf("%s is less than a minute", s.Every), `write at least "1m"`)
+		return "every", fmt.Sprintf("%s is less than a minute", s.Every), `write at least "1m"`
 	}
 	if s.Cron != "" {
 		if _, err := cron.Parse(s.Cron); err != nil {
-			c.report(at.child("cron"), err.Error(), `write minute, hour, day of the month, month and day of the week, such as "0 7 * * 1-5"`)
+			return "cron", err.Error(), `write minute, hour, day of the month, month and day of the week, such as "0 7 * * 1-5"`
 		}
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil {
-		c.report(at.child("timezone"), fmt.Sprintf("no time zone %q", s.Timezone),
-			`write a name of the IANA database, such as "Europe/Berlin"; the system has to have that database`)
+		return "timezone", fmt.Sprintf("no time zone %q", s.Timezone),
+			`write a name of the IANA database, such as "Europe/Berlin"; the system has to have that database`
 	}
+	return "", "", ""
 }
 
 // someone checks the id of one sender.

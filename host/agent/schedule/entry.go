@@ -16,6 +16,7 @@ type Entry struct {
 	Quiet             string // the answer that means nothing to report
 	CatchUp           string
 	Jitter            time.Duration
+	Cron, Every, Timezone string // as written
 	// Timing describes the due times to people. If it changes, the schedule begins anew.
 	Timing string
 	// Next returns the first due time after the given one, or the zero time.

@@ -75,6 +75,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"notes are found by their words", notes},
 		{"notes of a person are kept apart", notesOfPersons},
 		{"notes are bounded", notesAreBounded},
+		{"notes are mended", notesAreMended},
+		{"notes come in pages", notesComeInPages},
 		{"notes are forgotten", notesAreForgotten},
 		{"a turn's facts are taken once", extractions},
 		{"a summary comes with its turn", summaries},
