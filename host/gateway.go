@@ -38,7 +38,7 @@ func (h *Host) backend() gateway.Backend {
 		Policies:  policies,
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
-		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
+		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now},
 	}
 }
 

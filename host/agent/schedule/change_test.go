@@ -44,13 +44,19 @@ func TestChangesOfTheFile(t *testing.T) {
 		gone   []string
 		err    string
 	}{
-		{"add", func(f *edit.File) error { return do(f, "three", Values{"every": "1h", "text": "a \"b\"\n\x1b[2J \u202e"}, true) },
+		{"add", func(f *edit.File) error {
+			return do(f, "three", Values{"every": "1h", "text": "a \"b\"\n\x1b[2J \u202e"}, true)
+		},
 			[]string{`name = "three"`, `as = "irc:ann"`, `agent = "main"`, `\u001b[2J`}, nil, ""},
-		{"deliver everything", func(f *edit.File) error { return do(f, "three", Values{"every": "1h", "text": "x", "quiet": "", "jitter": ""}, true) },
+		{"deliver everything", func(f *edit.File) error {
+			return do(f, "three", Values{"every": "1h", "text": "x", "quiet": "", "jitter": ""}, true)
+		},
 			[]string{`quiet = ""`}, []string{"jitter"}, ""},
 		{"another of the name", func(f *edit.File) error { return do(f, "one", Values{"every": "1h", "text": "x"}, true) }, nil, nil, "already"},
 		{"no times", func(f *edit.File) error { return do(f, "three", Values{"text": "x"}, true) }, nil, nil, "needs cron or every"},
-		{"both times", func(f *edit.File) error { return do(f, "three", Values{"text": "x", "cron": "0 7 * * *", "every": "1h"}, true) }, nil, nil, "needs cron or every"},
+		{"both times", func(f *edit.File) error {
+			return do(f, "three", Values{"text": "x", "cron": "0 7 * * *", "every": "1h"}, true)
+		}, nil, nil, "needs cron or every"},
 		{"no text", func(f *edit.File) error { return do(f, "three", Values{"every": "1h"}, true) }, nil, nil, "needs text"},
 		{"every replaces cron", func(f *edit.File) error { return do(f, "one", Values{"every": "2h", "timezone": ""}, false) },
 			[]string{`every = "2h"`, "# first", "# the second"}, []string{"cron", "timezone"}, ""},

@@ -10,12 +10,12 @@ import (
 
 // Entry is one configured schedule.
 type Entry struct {
-	Name, Agent, Text string
-	As                string // the sender on whose behalf it runs, "instance:platform-id"
-	Deliver           string // "instance:conversation-id", or ""
-	Quiet             string // the answer that means nothing to report
-	CatchUp           string
-	Jitter            time.Duration
+	Name, Agent, Text     string
+	As                    string // the sender on whose behalf it runs, "instance:platform-id"
+	Deliver               string // "instance:conversation-id", or ""
+	Quiet                 string // the answer that means nothing to report
+	CatchUp               string
+	Jitter                time.Duration
 	Cron, Every, Timezone string // as written
 	// Timing describes the due times to people. If it changes, the schedule begins anew.
 	Timing string

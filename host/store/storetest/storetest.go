@@ -85,6 +85,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a turn leaves one trail", trails},
 		{"the egress log is filtered", egressLog},
 		{"usage is summed up", usageSums},
+		{"usage comes in series", usageSeries},
 		{"usage is committed with its step", usageWithStep},
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
