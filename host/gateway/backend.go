@@ -18,15 +18,18 @@ type Backend struct {
 	Approvals     Approvals
 	Status        Reporter
 	Access        Access
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
 	Logs          Logs
 	DryRuns       DryRuns
 	Files         Files
 	Memory        Memory
+	Models        Models
 	Plugins       Plugins
 	Policies      Policies
 	Reloads       Reloader
+	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
 	Usages        Usages

@@ -83,6 +83,14 @@ type Held struct {
 	HostProcesses int               `json:"host_processes"` // among them
 }
 
+// KnownUSD is an amount of dollars, or nil where no price says what something costs.
+func KnownUSD(usd float64, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	return &usd
+}
+
 // ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
 // half_open (the next call is a trial).
 type ModelStatus struct {

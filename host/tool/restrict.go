@@ -227,3 +227,10 @@ func displayNames(sandboxes []string) string {
 	}
 	return strings.Join(quoted, ", ")
 }
+
+// Usual returns what is decided about the calls of a tool by the configuration alone: where they run, and whether a person is asked.
+func Usual(spec Spec, s Subject) Decision {
+	v := Decision{spec: spec}
+	place(s, policy.Restrictions{}, "", &v)
+	return v
+}

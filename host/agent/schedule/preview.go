@@ -18,8 +18,8 @@ func Preview(timing, zone string, after time.Time, n int) (text string, due []ti
 			return "", nil, errors.New(`write five fields such as "0 7 * * 1-5", or a time span such as "30m"`)
 		}
 	}
-	if _, problem, hint := s.Fault(); problem != "" {
-		return "", nil, errors.New(problem + " (" + hint + ")")
+	if faults := s.TimingFaults(); len(faults) > 0 {
+		return "", nil, errors.New(faults[0].Problem + " (" + faults[0].Hint + ")")
 	}
 	e := Entries(&config.Config{Schedules: []config.Schedule{s}})[0]
 	for at := e.Next(after); !at.IsZero() && len(due) < n; at = e.Next(at) {

@@ -88,6 +88,3 @@ func unpricedTiers(c *config.Config) []string {
 	}
 	return out
 }
-
-// priced reports whether it is known what calls of a model cost.
-func priced(m config.Model) bool { return m.Provider == usage.Free || m.Prices != config.Prices{} }

@@ -24,6 +24,7 @@ func everything() gateway.Backend {
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
 		Halter: backend.Halt{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, Usages: backend.Usage{},
+		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 	}
 }
 
