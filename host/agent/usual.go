@@ -15,7 +15,7 @@ import (
 type Usual struct {
 	Spec tool.Spec
 	// Channel is about calls in answer to messages over a channel, Local about those at a local frontend.
-	Channel, Local tool.Decision
+	Channel, Local tool.Outlook
 }
 
 // Usual returns the tools that an agent is offered, sorted by name. The tools of an agent of kind code are its programs', except for the
@@ -32,7 +32,7 @@ func (r *Runner) Usual(gen *Generation, name string) ([]Usual, error) {
 			continue
 		}
 		out = append(out, Usual{
-			Spec: spec, Channel: tool.Usual(spec, r.usualSubject(gen, a, spec, route.FrontendChannel)), Local: tool.Usual(spec, r.usualSubject(gen, a, spec, local)),
+			Spec: spec, Channel: tool.OutlookOf(spec, r.usualSubject(gen, a, spec, route.FrontendChannel)), Local: tool.OutlookOf(spec, r.usualSubject(gen, a, spec, local)),
 		})
 	}
 	return out, nil

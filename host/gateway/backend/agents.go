@@ -120,7 +120,7 @@ func (a Agents) tools(now InForce, name string) ([]gateway.AgentTool, error) {
 	return out, nil
 }
 
-func toolUsual(d tool.Decision) gateway.ToolUsual {
+func toolUsual(d tool.Outlook) gateway.ToolUsual {
 	return gateway.ToolUsual{Action: string(d.Action), Where: d.Where, Reasons: append([]string{}, d.Reasons...)}
 }
 
