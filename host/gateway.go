@@ -42,6 +42,7 @@ func (h *Host) backend() gateway.Backend {
 		Models:    &backend.Models{Current: h.now, Runner: h.runner},
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
+		SignIns:   backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now},
 	}
 }
@@ -51,7 +52,7 @@ func (h *Host) judge(m message.Message) (decision, why string) { return h.curren
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Files: h.files.Media(), Keeper: h.sessions, Store: h.store,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/signin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/halt"
@@ -96,6 +97,7 @@ type Host struct {
 	approvals *approval.Service
 	elevated  *elevate.Mode
 	pairings  *pairing.Service
+	signIns   *signin.Service
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch

@@ -115,7 +115,7 @@ enabled = false
 	if _, err := b.Schedules.RunSchedule(t.Context(), "report"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a schedule that is gone: %v", err)
 	}
-	list, err := b.Schedules.Schedules(t.Context(), nil)
+	list, err := b.Schedules.Schedules(t.Context(), "")
 	if err != nil || len(list) != 0 {
 		t.Errorf("schedules %+v, %v", list, err)
 	}

@@ -225,7 +225,7 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 // joins reports whether one answer can serve both messages. A direct tool call and a question from an API client each wait for an
 // answer of their own.
 func joins(first, next message.Message) bool {
-	if frontend := route.Frontend(first.Channel); frontend != route.FrontendChannel && !route.Local(first.Channel) {
+	if route.Door(first.Channel) != route.FrontendChannel && !route.Local(first.Channel) {
 		return false
 	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil

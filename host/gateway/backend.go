@@ -32,6 +32,7 @@ type Backend struct {
 	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
+	SignIns       SignIns
 	Usages        Usages
 }
 
@@ -48,6 +49,10 @@ type Conversations interface {
 	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
 	// Conversations lists the known conversations, latest first.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// ConversationsOf lists the private conversations of a sender, at the console and on channels, latest first.
+	ConversationsOf(ctx context.Context, sender message.SenderKey) ([]ConversationInfo, error)
+	// BelongsTo reports whether a conversation is one of a sender's, and nobody else was ever answered in it.
+	BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
 	Stop(ctx context.Context, channel, conversation string) error
 	// DeleteConversation deletes all sessions of a conversation that Conversations lists: store.ErrNotFound if it has none,

@@ -20,16 +20,30 @@ type Caller struct {
 // Owner reports whether the caller may do everything.
 func (c Caller) Owner() bool { return c.Role == route.Owner }
 
-// May reports whether the caller has a role or one above it.
+// May reports whether the caller has a role or one above it. Everybody has the empty role.
 func (c Caller) May(least string) bool {
-	rank := map[string]int{route.Guest: 1, route.Member: 2, route.Owner: 3}
-	return rank[c.Role] > 0 && rank[c.Role] >= rank[least]
+	rank := map[string]int{"": 0, route.Guest: 1, route.Member: 2, route.Owner: 3}
+	have, known := rank[c.Role]
+	need, asked := rank[least]
+	return known && asked && have >= need
+}
+
+// Writes reports whether a conversation is one that the caller can write to: any of this machine's with this machine's token, and his own
+// at the console for a person who is signed in, whatever his role. So nobody speaks as somebody else.
+func (c Caller) Writes(channel, conversation string) bool {
+	if c.SignIn == "" {
+		return c.Owner() && localFrontend(channel)
+	}
+	owner, ok := message.ConsoleOwner(conversation)
+	return channel == ChannelConsole && ok && owner == c.Sender && c.May(route.Guest)
 }
 
 // holder is the caller that this machine's token stands for.
 var holder = Caller{Sender: message.NewSenderKey(ChannelWeb, owner), Role: route.Owner}
 
 type callerKey struct{}
+
+type againKey struct{}
 
 // WithCaller returns a context for the requests of a caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
@@ -40,4 +54,19 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
+}
+
+// withAgain adds a function that returns the caller as of now; ok is false once he is signed out or not admitted any more.
+func withAgain(ctx context.Context, again func() (Caller, bool)) context.Context {
+	return context.WithValue(ctx, againKey{}, again)
+}
+
+// Lasts reports whether the caller of a request still is who he was when it began. Answers that take long ask again before each part.
+func Lasts(ctx context.Context) bool {
+	again, ok := ctx.Value(againKey{}).(func() (Caller, bool))
+	if !ok {
+		return true
+	}
+	now, ok := again()
+	return ok && now == CallerOf(ctx)
 }

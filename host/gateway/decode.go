@@ -111,6 +111,13 @@ func checkConversation(channel, conversation string) error {
 		}
 		return nil
 	}
+	if channel == ChannelConsole {
+		sender, ok := message.ConsoleOwner(conversation)
+		if name := strings.TrimPrefix(conversation, message.ConsoleConversation(sender, "")); !ok || !validName(conversation) || !validID(name) {
+			return fmt.Errorf(`conversation must be a sender, "~", and 1 to %d letters, digits, '.', '_' or '-'`, maxID)
+		}
+		return nil
+	}
 	if !validName(conversation) {
 		return errors.New("conversation is not a valid name")
 	}

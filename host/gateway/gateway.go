@@ -3,7 +3,8 @@
 //
 // Start with New and Backend; protocol.go documents the WebSocket protocol. Every request
 // passes guard.go: it must be addressed to the loopback name of the listener, come from the page's own
-// origin or from no page at all, and, apart from the page's files and the health probes, carry the token.
+// origin or from no page at all, and, apart from the page's files, the health probes and the code of a sign-in, carry a token: auth.go says
+// whose it is.
 //
 // The package does not route, decide about tools, or store anything: a message is accepted when Conversations.Submit
 // has returned, and a client reads what it missed from Conversations.History. Package backend below it implements Backend with the areas

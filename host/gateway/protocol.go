@@ -24,12 +24,13 @@ import (
 //	    The first frame, within ten seconds. The token is that of the token file; it is never part of the URL, where
 //	    logs and histories would keep it. Conversation is a name of the client's choosing. With the optional
 //	    resume, the key of the last entry that the client has, history holds only what came after it.
-//	    Any known channel can be watched; only web and terminal can be written to.
+//	    With this machine's token any known channel can be watched, and web and terminal be written to. With the token of a sign-in, owners
+//	    can watch any channel, others only their own conversations, and all write to their own: see GET /api/v1/me.
 //	{"type":"send","id":I,"text":"...","files":[HANDLE...]}
 //	    Says something. The optional files are handles that POST /api/v1/files has answered; with them, text may be empty. I is made by the client, unique for ever in its channel (a random UUID). After a lost
 //	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
 //	{"type":"stop"}                                  Ends the running turn.
-//	{"type":"decide","approval":A,"grant":true}      Answers an approval request. With "scope":"session" or "scope":"standing" calls
+//	{"type":"decide","approval":A,"grant":true}      Answers an approval request, for owners. With "scope":"session" or "scope":"standing" calls
 //	    of the same kind are allowed from then on; see Offer.
 //	{"type":"history"}                               Asks for the whole history again.
 //
@@ -88,10 +89,12 @@ const (
 	CodeUnavailable  = "unavailable" // the host cannot do it now; try again later
 )
 
-// The local frontends: the channels that can be written to through the gateway.
+// The channels that can be written to through the gateway: the local frontends with this machine's token, and the console by people who
+// are signed in.
 const (
 	ChannelWeb      = "web"
 	ChannelTerminal = "terminal"
+	ChannelConsole  = message.ConsoleChannel
 )
 
 // ClientFrame is a frame of a client. Which fields it may have follows from Type; see DecodeFrame.
@@ -145,14 +148,21 @@ type Approval struct {
 	Offer
 }
 
-// ApprovalViews returns requests as people see them.
-func ApprovalViews(service Approvals, list []consent.Approval) []Approval {
+// ApprovalViews returns requests as a caller sees them: all for owners, who may answer them, and his own for another person.
+func (c Caller) ApprovalViews(service Approvals, list []consent.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
+		if !c.Owner() && a.Requester != c.Sender {
+			continue
+		}
+		offer := Offer{}
+		if c.Owner() {
+			offer = service.Offer(a)
+		}
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: service.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: offer,
 		})
 	}
 	return views
@@ -164,6 +174,7 @@ func errorCode(err error) string {
 	var read readOnly
 	var large *http.MaxBytesError
 	var locked interface{ LockedOut() bool }
+	var refused interface{ Limited() bool }
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return CodeNotFound
@@ -177,8 +188,10 @@ func errorCode(err error) string {
 		return CodeReadOnly
 	case errors.Is(err, ErrNotKept), errors.As(err, &large):
 		return CodeTooLarge
-	case errors.As(err, &locked):
+	case errors.As(err, &locked), errors.As(err, &refused) && refused.Limited():
 		return CodeLimited
+	case errors.As(err, &refused):
+		return CodeForbidden
 	}
 	return CodeUnavailable
 }

@@ -2,17 +2,12 @@ package gateway
 
 import (
 	"context"
-	"embed"
 	"io"
-	"io/fs"
 	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
-
-//go:embed page
-var page embed.FS
 
 // historyLimit is the number of entries that a client of the socket gets.
 const historyLimit = 500
@@ -24,20 +19,18 @@ const historyLimit = 500
 //	GET  /readyz                    messages are accepted and answered, no token
 //	GET  /metrics                   Prometheus, with the token (authorization: credentials_file)
 //	GET  /api/v1/socket             WebSocket, token in its first frame
+//	POST /api/v1/sign-in            the code of a link, no token
 //	     /api/v1/...                the API
 //	     /v1/...                    OpenAI's chat completions, with the token of a client as well
 //	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", newAssets())
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", s.authorized(s.metrics.Handler.ServeHTTP))
+	mux.Handle("GET /metrics", s.forHolder(writeError, s.metrics.Handler.ServeHTTP))
 	mux.HandleFunc("GET "+SocketPath, s.socket)
+	mux.Handle("POST "+SignInPath, s.api) // by nobody yet
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		mux.Handle(method+" /api/v1/", s.authorized(s.api.ServeHTTP))
 	}
@@ -71,8 +64,8 @@ type NewMessage struct {
 
 // Message checks a message of a caller and returns it as the host takes it.
 func (n NewMessage) Message(by Caller, channel, conversation string) (message.Message, error) {
-	if !localFrontend(channel) {
-		return message.Message{}, readOnly(`channel must be "web" or "terminal"`)
+	if !by.Writes(channel, conversation) {
+		return message.Message{}, readOnly(by.writesWhere())
 	}
 	err := checkConversation(channel, conversation)
 	if err == nil {
@@ -81,21 +74,44 @@ func (n NewMessage) Message(by Caller, channel, conversation string) (message.Me
 	if err != nil {
 		return message.Message{}, BadRequest(err.Error())
 	}
-	return ownMessage(channel, conversation, n.ID, n.Text, n.Files), nil
+	return ownMessage(by, channel, conversation, n.ID, n.Text, n.Files), nil
 }
 
-// owner is the sender of everything that comes through the gateway: the token proves it.
+// writesWhere says where a caller can write.
+func (c Caller) writesWhere() string {
+	if c.SignIn == "" {
+		return `channel must be "web" or "terminal"`
+	}
+	return `channel must be "console", and the conversation's id begin with "` + c.Me().Prefix + `"`
+}
+
+// Uploader returns the sender of a file that a caller keeps for a message on a channel.
+func (c Caller) Uploader(channel string) (message.SenderKey, error) {
+	switch {
+	case c.SignIn != "" && channel == ChannelConsole:
+		return c.Sender, nil
+	case c.SignIn == "" && c.Owner() && localFrontend(channel):
+		return message.NewSenderKey(channel, c.Sender.ID()), nil
+	}
+	return "", readOnly(c.writesWhere())
+}
+
+// owner is the sender of everything that comes with this machine's token, which proves it.
 const owner = "owner"
 
 func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
-func ownMessage(channel, conversation, id, text string, files []string) message.Message {
+func ownMessage(by Caller, channel, conversation, id, text string, files []string) message.Message {
 	now := time.Now().UTC()
+	sender := message.Sender{ID: owner, Name: owner, Account: owner}
+	if by.SignIn != "" {
+		sender = message.Sender{ID: string(by.Sender), Account: by.Sender.ID()}
+	}
 	return message.Message{
 		Channel:      channel,
 		EventID:      id,
 		Conversation: message.Conversation{ID: conversation, Kind: message.DM},
-		Sender:       message.Sender{ID: owner, Name: owner, Account: owner},
+		Sender:       sender,
 		Text:         text,
 		Attachments:  attached(files),
 		Addressed:    true,

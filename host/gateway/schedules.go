@@ -9,8 +9,8 @@ import (
 
 // Schedules shows the schedules, changes and runs them. Those that write flynn.toml fail as a reload does, and then change nothing.
 type Schedules interface {
-	// Schedules lists the schedules that run in the name of some senders; nil means of all.
-	Schedules(ctx context.Context, of []message.SenderKey) ([]ScheduleStatus, error)
+	// Schedules lists the schedules that run in the name of a sender, or all if sender is empty.
+	Schedules(ctx context.Context, sender message.SenderKey) ([]ScheduleStatus, error)
 	// ScheduleRuns are the last runs, latest first; before is the event of the run before which to begin.
 	ScheduleRuns(ctx context.Context, name, before string, limit int) ([]ScheduleRun, error)
 	// RunSchedule starts a run now, in addition to those that are due.

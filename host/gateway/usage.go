@@ -67,8 +67,8 @@ type Usages interface {
 	UsageSeries(ctx context.Context, by usage.Key, step UsageStep, zone *time.Location, top int, f usage.Filter) (UsageSeries, error)
 	// Budgets returns the daily budgets of the host and of its agents, and what is left of them.
 	Budgets(ctx context.Context) (Budgets, error)
-	// SenderBudgets returns those of senders who used something today, by sender; nil means all of them.
-	SenderBudgets(ctx context.Context, of []message.SenderKey) ([]Budget, error)
+	// SenderBudgets returns the budget of a sender or, if sender is empty, those of all who used something today, by sender.
+	SenderBudgets(ctx context.Context, sender message.SenderKey) ([]Budget, error)
 	Held(ctx context.Context) ([]Held, error)
 }
 

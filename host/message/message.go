@@ -127,12 +127,21 @@ const MaxText = 64 << 10
 // keys with their own instances: "instance:platform-id".
 const ScheduleChannel = "schedule"
 
+// ConsoleChannel is the channel instance of people who are signed in at the console. Their senders are those of their own channels, as
+// sender keys, and each conversation belongs to one of them; see ConsoleConversation.
+const ConsoleChannel = "console"
+
+// ForeignSenders reports whether the senders on a channel instance belong to other instances.
+func ForeignSenders(channel string) bool {
+	return channel == ScheduleChannel || channel == ConsoleChannel
+}
+
 // MCPFrontend is the channel instance of clients that use the Model Context Protocol.
 const MCPFrontend = "mcp"
 
 // SenderKey returns the key of the sender.
 func (m Message) SenderKey() SenderKey {
-	if m.Channel == ScheduleChannel {
+	if ForeignSenders(m.Channel) {
 		return SenderKey(m.Sender.ID)
 	}
 	return NewSenderKey(m.Channel, m.Sender.ID)

@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/access/signins"
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -63,6 +64,7 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Own
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules
@@ -71,6 +73,7 @@ type Store interface {
 	consent.Elevations
 	consent.Audit
 	pairings.Store
+	signins.Store
 	journal.Decisions
 	journal.Changes
 	journal.Shadows

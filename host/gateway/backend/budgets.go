@@ -56,18 +56,15 @@ func (u Usage) Budgets(ctx context.Context) (gateway.Budgets, error) {
 }
 
 // SenderBudgets implements gateway.Usages.
-func (u Usage) SenderBudgets(ctx context.Context, of []message.SenderKey) ([]gateway.Budget, error) {
+func (u Usage) SenderBudgets(ctx context.Context, sender message.SenderKey) ([]gateway.Budget, error) {
 	spent, err := u.Accounts.Today(ctx)
 	if err != nil {
 		return nil, err
 	}
 	delete(spent.Senders, "") // the host's own tasks
 	names := slices.Sorted(maps.Keys(spent.Senders))
-	if of != nil {
-		names = nil
-		for _, sender := range of {
-			names = append(names, string(sender))
-		}
+	if sender != "" {
+		names = []string{string(sender)}
 	}
 	now := u.Current()
 	some := len(unpricedTiers(now.Config)) > 0

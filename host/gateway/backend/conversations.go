@@ -32,6 +32,10 @@ type Conversations struct {
 	Approvals interface {
 		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
+	// Files knows whose files are kept.
+	Files interface {
+		Owns(sender message.SenderKey, digest string) bool
+	}
 	Keeper interface {
 		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 	}
@@ -46,6 +50,7 @@ type Transcripts interface {
 	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	turnlog.Own
 }
 
 var _ gateway.Conversations = Conversations{}
@@ -55,7 +60,30 @@ func (c Conversations) Submit(ctx context.Context, m message.Message) error {
 	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleChannel {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
+	for _, a := range m.Attachments {
+		if m.Channel == message.ConsoleChannel && !c.Files.Owns(m.SenderKey(), a.Handle) { // anybody may learn a digest
+			return gateway.BadRequest(fmt.Sprintf("you have no file %.12s: send it again", a.Handle))
+		}
+	}
 	return c.Inbox.Accept(ctx, m)
+}
+
+// ConversationsOf implements gateway.Conversations.
+func (c Conversations) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
+	list, err := c.Store.ConversationsOf(ctx, sender, listedConversations)
+	var out []gateway.ConversationInfo
+	for _, v := range list {
+		running := c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
+		out = append(out, gateway.ConversationInfo{
+			Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Title: c.title(ctx, v.Channel, v.ID), Running: running, Turns: v.Turns,
+		})
+	}
+	return out, err
+}
+
+// BelongsTo implements gateway.Conversations.
+func (c Conversations) BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error) {
+	return c.Store.BelongsTo(ctx, sender, message.NewConversationKey(channel, conversation))
 }
 
 // Watch implements gateway.Conversations.

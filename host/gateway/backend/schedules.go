@@ -24,10 +24,10 @@ type Schedules struct {
 var _ gateway.Schedules = Schedules{}
 
 // Schedules implements gateway.Schedules.
-func (s Schedules) Schedules(ctx context.Context, of []message.SenderKey) ([]gateway.ScheduleStatus, error) {
+func (s Schedules) Schedules(ctx context.Context, sender message.SenderKey) ([]gateway.ScheduleStatus, error) {
 	list, err := s.List(ctx)
-	if of != nil {
-		list = slices.DeleteFunc(list, func(st schedule.Status) bool { return !slices.Contains(of, message.SenderKey(st.As)) })
+	if sender != "" {
+		list = slices.DeleteFunc(list, func(st schedule.Status) bool { return st.As != string(sender) })
 	}
 	return ScheduleStatuses(list), err
 }
@@ -90,7 +90,7 @@ func (s Schedules) PreviewSchedule(timing, zone string) (gateway.SchedulePreview
 }
 
 func (s Schedules) named(ctx context.Context, name string) (gateway.ScheduleStatus, error) {
-	list, err := s.Schedules(ctx, nil)
+	list, err := s.Schedules(ctx, "")
 	if err != nil {
 		return gateway.ScheduleStatus{}, err
 	}

@@ -59,6 +59,7 @@ type Backend struct {
 
 type conversation struct {
 	info    gateway.ConversationInfo
+	senders []message.SenderKey
 	entries []gateway.Entry // that are committed
 	turn    *Turn           // that runs
 	queue   []message.Message
@@ -135,6 +136,7 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 		c.info.Title, _, _ = strings.Cut(m.Text, "\n")
 	}
 	c.info.Last = time.Now()
+	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
 	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
 	b.next(c)
@@ -234,6 +236,23 @@ func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, er
 	}
 	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
 	return list, nil
+}
+
+// ConversationsOf implements gateway.Conversations.
+func (b *Backend) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
+	list, err := b.Conversations(ctx)
+	return slices.DeleteFunc(list, func(c gateway.ConversationInfo) bool {
+		theirs, _ := b.BelongsTo(ctx, sender, c.Channel, c.ID)
+		return !theirs
+	}), err
+}
+
+// BelongsTo implements gateway.Conversations.
+func (b *Backend) BelongsTo(_ context.Context, sender message.SenderKey, channel, id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.convs[channel+":"+id]
+	return ok && len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender }), nil
 }
 
 // DeleteConversation implements gateway.Conversations.

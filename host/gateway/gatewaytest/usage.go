@@ -28,7 +28,7 @@ func (b *Backend) Budgets(context.Context) (gateway.Budgets, error) {
 }
 
 // SenderBudgets implements gateway.Usages.
-func (b *Backend) SenderBudgets(context.Context, []message.SenderKey) ([]gateway.Budget, error) {
+func (b *Backend) SenderBudgets(context.Context, message.SenderKey) ([]gateway.Budget, error) {
 	return nil, nil
 }
 

@@ -19,10 +19,10 @@ type ByID struct {
 
 func (a approvals) register(r *registrar) {
 	const subject = "Approvals"
-	add(r, Operation{ID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Subject: subject, Least: owner, Summary: "The requests that wait for a person, oldest first"},
-		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.Approval, error) {
+	add(r, Operation{ID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Subject: subject, Least: guest, Summary: "The requests that wait for a person, oldest first; an owner sees all, others their own"},
+		func(ctx context.Context, by gateway.Caller, _ *struct{}) ([]gateway.Approval, error) {
 			list, err := a.Approvals.Approvals(ctx)
-			return gateway.ApprovalViews(a.Approvals, list), err
+			return by.ApprovalViews(a.Approvals, list), err
 		})
 	type decision struct {
 		ByID

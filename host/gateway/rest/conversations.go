@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // conversations shows the conversations and takes messages.
@@ -16,22 +17,28 @@ const deleteTimeout = 25 * time.Second
 
 // InConversation is the path of a conversation.
 type InConversation struct {
-	Channel      string `path:"channel" minLength:"1" maxLength:"256" doc:"The channel instance; web and terminal are this machine's"`
+	Channel      string `path:"channel" minLength:"1" maxLength:"256" doc:"The channel instance; web and terminal are this machine's, and console that of people who are signed in"`
 	Conversation string `path:"conversation" minLength:"1" maxLength:"256" doc:"The conversation's id on the channel"`
 }
 
 func (c conversations) register(r *registrar) {
 	const subject, path = "Conversations", "/conversations/{channel}/{conversation}"
-	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: owner, Summary: "All conversations, latest first"},
-		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.ConversationInfo, error) {
+	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: guest, Summary: "All conversations of this machine, latest first; for members and guests their own private ones"},
+		func(ctx context.Context, by gateway.Caller, _ *struct{}) ([]gateway.ConversationInfo, error) {
+			if !by.Owner() {
+				return orEmpty(c.ConversationsOf(ctx, by.Sender))
+			}
 			return orEmpty(c.Conversations.Conversations(ctx))
 		})
 	type history struct {
 		InConversation
 		Limit int `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"How many of the last entries"`
 	}
-	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: owner, Summary: "The last entries of a conversation, oldest first"},
-		func(ctx context.Context, _ gateway.Caller, in *history) ([]gateway.Entry, error) {
+	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: guest, Summary: "The last entries of a conversation, oldest first"},
+		func(ctx context.Context, by gateway.Caller, in *history) ([]gateway.Entry, error) {
+			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
+				return nil, err
+			}
 			return orEmpty(c.History(ctx, in.Channel, in.Conversation, in.Limit))
 		})
 	type message struct {
@@ -41,8 +48,8 @@ func (c conversations) register(r *registrar) {
 	type accepted struct {
 		ID string `json:"id"`
 	}
-	add(r, Operation{ID: "send-message", Method: http.MethodPost, Path: path + "/messages", Subject: subject, Least: owner, Status: http.StatusAccepted,
-		Summary: "Say something on the web page or the terminal; once it is accepted it is durable, and answered once however often it is sent"},
+	add(r, Operation{ID: "send-message", Method: http.MethodPost, Path: path + "/messages", Subject: subject, Least: guest, Status: http.StatusAccepted,
+		Summary: "Say something on the web page, the terminal or the console; once it is accepted it is durable, and answered once however often it is sent"},
 		func(ctx context.Context, by gateway.Caller, in *message) (accepted, error) {
 			m, err := in.Body.Message(by, in.Channel, in.Conversation)
 			if err != nil {
@@ -50,17 +57,35 @@ func (c conversations) register(r *registrar) {
 			}
 			return accepted{in.Body.ID}, c.Submit(ctx, m)
 		})
-	act(r, Operation{ID: "stop-turn", Method: http.MethodPost, Path: path + "/stop", Subject: subject, Least: owner, Summary: "End the running turn; without one nothing happens"},
-		func(ctx context.Context, _ gateway.Caller, in *InConversation) error {
+	act(r, Operation{ID: "stop-turn", Method: http.MethodPost, Path: path + "/stop", Subject: subject, Least: guest, Summary: "End the running turn; without one nothing happens"},
+		func(ctx context.Context, by gateway.Caller, in *InConversation) error {
+			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
+				return err
+			}
 			return c.Stop(ctx, in.Channel, in.Conversation)
 		})
 	type removal struct {
 		InConversation
 		Stop bool `query:"stop" doc:"End a running turn first; without it the deletion is refused while one runs"`
 	}
-	act(r, Operation{ID: "delete-conversation", Method: http.MethodDelete, Path: path, Subject: subject, Least: owner, Timeout: deleteTimeout,
+	act(r, Operation{ID: "delete-conversation", Method: http.MethodDelete, Path: path, Subject: subject, Least: guest, Timeout: deleteTimeout,
 		Summary: "Delete all sessions of a conversation, with their files"},
 		func(ctx context.Context, by gateway.Caller, in *removal) error {
+			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
+				return err
+			}
 			return c.DeleteConversation(ctx, in.Channel, in.Conversation, string(by.Sender), in.Stop)
 		})
+}
+
+// may refuses a conversation that is not the caller's, as if there were none. Owners may look at all.
+func may(ctx context.Context, c gateway.Conversations, by gateway.Caller, channel, conversation string) error {
+	if by.Owner() || by.Writes(channel, conversation) {
+		return nil
+	}
+	theirs, err := c.BelongsTo(ctx, by.Sender, channel, conversation)
+	if err == nil && !theirs {
+		err = store.NotFound("there is no such conversation of yours")
+	}
+	return err
 }

@@ -19,9 +19,9 @@ import (
 
 // The least role that may use an operation.
 const (
-	guest  = route.Guest
-	member = route.Member
-	owner  = route.Owner
+	anybody = "" // without a token
+	guest   = route.Guest
+	owner   = route.Owner
 )
 
 // usual bounds an operation that says nothing else.
@@ -102,9 +102,17 @@ func (r *registrar) describe(op Operation) huma.Operation {
 		RequestBody: request,
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Tags: []string{op.Subject}, DefaultStatus: op.Status,
 		MaxBodyBytes: body, BodyReadTimeout: -1, // the server has a deadline for whole requests
-		Description: "For " + op.Least + "s" + map[bool]string{true: ".", false: " and above."}[op.Least == owner],
-		Middlewares: huma.Middlewares{r.admit(op)},
+		Description: map[string]string{anybody: "For anybody, without a token.", guest: "For guests and above.", owner: "For owners."}[op.Least],
+		Middlewares: huma.Middlewares{r.admit(op)}, Security: security(op),
 	}
+}
+
+// security says which token an operation needs; nil stands for that of the document.
+func security(op Operation) []map[string][]string {
+	if op.Least == anybody {
+		return []map[string][]string{{}}
+	}
+	return nil
 }
 
 // admit lets callers through who may use an operation. It is the one place where the API asks for a role.

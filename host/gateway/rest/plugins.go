@@ -30,7 +30,7 @@ func (p plugins) register(r *registrar) {
 			return orEmpty(p.PluginLogs(ctx, in.Instance, in.After))
 		})
 	add(r, Operation{ID: "get-plugin-login", Method: http.MethodGet, Path: "/plugins/{instance}/login", Subject: subject, Least: owner,
-		Summary: "The code to be scanned, a secret: whoever sees it can take the account over"},
+		Summary: "The code to be scanned, a secret: anybody who sees it can take the account over"},
 		func(ctx context.Context, _ gateway.Caller, in *OfInstance) (gateway.PluginLogin, error) {
 			code, err := p.PluginLogin(ctx, in.Instance)
 			if err != nil {

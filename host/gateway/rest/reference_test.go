@@ -23,7 +23,7 @@ func everything() gateway.Backend {
 	return gateway.Backend{
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
 		Halter: backend.Halt{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, Plugins: backend.Plugins{},
-		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, Usages: backend.Usage{},
+		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
 		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 	}
 }
@@ -54,14 +54,14 @@ func TestReference(t *testing.T) {
 	slices.SortStableFunc(ops, func(a, b rest.Operation) int { return cmp.Compare(a.Subject, b.Subject) })
 	var out strings.Builder
 	out.WriteString("# The API\n\nBelow `/api/v1`, by subject; [openapi.json](openapi.json) has what each takes and answers. The role is the least that may use it:\n" +
-		"guests and members get what is theirs. The token of this machine is an owner's.\n")
+		"guests and members get what is theirs. The token of this machine is an owner's; the chat command `/console` gives people one of their own.\n")
 	subject := ""
 	for _, op := range ops {
 		if op.Subject != subject {
 			subject = op.Subject
 			fmt.Fprintf(&out, "\n## %s\n\n| Request | Role | |\n| --- | --- | --- |\n", subject)
 		}
-		fmt.Fprintf(&out, "| `%s %s` | %s | %s |\n", op.Method, op.Path, op.Least, strings.ReplaceAll(op.Summary, "|", "\\|"))
+		fmt.Fprintf(&out, "| `%s %s` | %s | %s |\n", op.Method, op.Path, cmp.Or(op.Least, "anybody"), strings.ReplaceAll(op.Summary, "|", "\\|"))
 	}
 	need.Golden(t, "../../../docs/reference/api.md", out.String())
 }

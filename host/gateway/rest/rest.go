@@ -105,6 +105,7 @@ func (a *API) describe(version string) *served {
 func (a *API) register(r *registrar) {
 	b := a.backend
 	r.document()
+	signIns{b.SignIns}.register(r)
 	status{b.Status}.register(r)
 	conversations{b.Conversations}.register(r)
 	approvals{b.Approvals}.register(r)
@@ -122,7 +123,7 @@ func (a *API) register(r *registrar) {
 		models{b.Models}.register(r)
 	}
 	if b.Explains != nil {
-		turns{b.Explains}.register(r)
+		turns{b.Explains, b.Conversations}.register(r)
 	}
 	if b.Files != nil {
 		files{b.Files}.register(r)

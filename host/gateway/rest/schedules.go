@@ -23,7 +23,7 @@ func (s schedules) register(r *registrar) {
 	const subject = "Schedules"
 	add(r, Operation{ID: "list-schedules", Method: http.MethodGet, Path: "/schedules", Subject: subject, Least: owner, Summary: "All schedules"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.ScheduleStatus, error) {
-			return orEmpty(s.Schedules.Schedules(ctx, nil))
+			return orEmpty(s.Schedules.Schedules(ctx, ""))
 		})
 	type timing struct {
 		Timing string `query:"timing" required:"true" minLength:"1" maxLength:"512" doc:"Five fields as in crontab(5), or a time span such as 30m"`

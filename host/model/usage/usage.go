@@ -82,8 +82,8 @@ func Keys() []Key {
 type Filter struct {
 	Since, Until time.Time // Until is the first moment that does not belong
 	Turn         string
-	Senders      []message.SenderKey // nil selects all
-	Limit        int                 // of sums or rows; 1000 if there is none
+	Sender       message.SenderKey
+	Limit        int // of sums or rows; 1000 if there is none
 }
 
 // Log keeps the usage of model calls. CommitTurn writes the rows of a turn, together with the step that they paid for.

@@ -259,6 +259,14 @@ func (s *Store) Owned() map[message.SenderKey]int64 {
 	return maps.Clone(s.owned)
 }
 
+// Owns reports whether an owner has stored an object.
+func (s *Store) Owns(owner message.SenderKey, digest string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[digest]
+	return e != nil && slices.Contains(e.owners, owner)
+}
+
 // Held returns the bytes of an owner's media.
 func (s *Store) Held(owner message.SenderKey) int64 {
 	s.mu.Lock()

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -43,8 +42,7 @@ func (s *Store) ListUsage(ctx context.Context, f usage.Filter) ([]usage.Row, err
 }
 
 // usageWhere uses the parameters of usageArgs.
-const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)" +
-	" AND (?5 = '' OR sender IN (SELECT value FROM json_each(?5)))"
+const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3) AND (?5 = '' OR sender = ?5)"
 
 // usageSums are the columns of a sum after its key.
 const usageSums = `count(*), sum(failure != ''), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cost),
@@ -54,12 +52,7 @@ func usageArgs(f usage.Filter) []any {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
-	senders := ""
-	if f.Senders != nil {
-		text, _ := json.Marshal(f.Senders) // strings
-		senders = string(text)
-	}
-	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit, senders}
+	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit, f.Sender}
 }
 
 // SumUsage implements usage.Log.

@@ -72,6 +72,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a private chat is found by its person", privateChatsAreFound},
 		{"what is past its time goes", prunes},
 		{"wrong codes are counted", guessesAreKept},
+		{"a code signs in once", signInsAreKept},
+		{"what belongs to a sender is found", ownIsFound},
 		{"notes are found by their words", notes},
 		{"notes of a person are kept apart", notesOfPersons},
 		{"notes are bounded", notesAreBounded},

@@ -108,8 +108,8 @@ func usageSeries(t *testing.T, open Opener) {
 		{"by sender, one of them", usage.BySender, 1, usage.Filter{}, []usage.Point{
 			{Span: 0, Sum: sum("", 2, 50, 1, 1), Rest: true}, {Span: 0, Sum: sum(string(rude), 1, 10, 50, 0)}, {Span: 1, Sum: sum("", 1, 40, 0, 0), Rest: true},
 		}},
-		{"of one sender", usage.ByAgent, 5, usage.Filter{Senders: []message.SenderKey{rude}}, []usage.Point{{Span: 0, Sum: sum("helper", 1, 10, 50, 0)}}},
-		{"of nobody", usage.ByAgent, 5, usage.Filter{Senders: []message.SenderKey{}}, []usage.Point{}},
+		{"of one sender", usage.ByAgent, 5, usage.Filter{Sender: rude}, []usage.Point{{Span: 0, Sum: sum("helper", 1, 10, 50, 0)}}},
+		{"of nobody", usage.ByAgent, 5, usage.Filter{Sender: "irc:nobody"}, []usage.Point{}},
 	} {
 		got := must[[]usage.Point](t)(s.UsageSeries(t.Context(), c.by, bounds, c.top, c.filter))
 		if len(got) == 0 && len(c.want) == 0 {

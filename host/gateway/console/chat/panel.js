@@ -1,6 +1,6 @@
 // The list of conversations and the status of the host, from the JSON API.
 
-import { byId, el, clock } from "./dom.js";
+import { byId, el, clock } from "../lib/dom.js";
 
 export class Panel {
   // open(channel, id) is called when a conversation is chosen.

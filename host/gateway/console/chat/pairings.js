@@ -1,6 +1,6 @@
 // Pairing requests: who, where, the code that the stranger was given, and two buttons.
 
-import { byId, el, clock, revealed } from "./dom.js";
+import { byId, el, clock, revealed } from "../lib/dom.js";
 
 const settle = 500; // milliseconds
 

@@ -1,6 +1,6 @@
 // Deleting a conversation: a dialog that lists what is deleted and what is kept, and then the deletion.
 
-import { byId, revealed } from "./dom.js";
+import { byId, revealed } from "../lib/dom.js";
 
 const patience = 30000; // milliseconds; what runs is stopped first
 
