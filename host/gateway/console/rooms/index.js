@@ -5,6 +5,10 @@ import { t } from "../lib/text.js";
 
 export const rooms = [
   { name: "today", group: "now", least: "owner", load: () => import("./today.js") },
+  { name: "agents", group: "agents", least: "owner", load: () => import("./agents.js") },
+  { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
+  { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },
+  { name: "models", group: "agents", least: "owner", load: () => import("./models.js") },
 ];
 
 export const roomOf = (name) => rooms.find((r) => r.name === name);
