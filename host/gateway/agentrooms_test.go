@@ -242,7 +242,7 @@ func roomUsage(t *testing.T, b context.Context) {
 	p.until(`document.querySelector("#room .chart-at").textContent.includes("the rest at least")`)
 	p.looks("usage")
 	p.fill("For each", "month")
-	p.until(`document.querySelectorAll("#room .chart > svg")[0].querySelectorAll("g").length === 13`)
+	p.until(`document.querySelectorAll("#room .chart > svg")[0]?.querySelectorAll("g").length === 13`)
 	p.eval(`document.querySelectorAll("#room .chart details").forEach((d) => { d.open = true; })`)
 	p.says("unknown")
 	p.looks("usage-table")

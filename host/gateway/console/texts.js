@@ -248,7 +248,7 @@ export const texts = {
   },
   memory: {
     title: "Memory",
-    lead: "Notes that agents keep. What you correct or forget here, agents see from their next turn on; transcripts may still have the text.",
+    lead: "Notes that agents keep. What you correct or forget here, agents see from their next turn on; transcripts may still have the text. Times are in your zone, {zone}.",
     q: "Words",
     agent: "Agent",
     person: "About",

@@ -181,7 +181,11 @@ func (b *Accounts) Today(ctx context.Context) (Spent, error) {
 	if err != nil {
 		return Spent{}, err
 	}
-	s := Spent{Day: d.name, Zone: d.zone.String(), Opens: d.end, Agents: map[string]Amount{}, Senders: map[string]Amount{}}
+	zone := d.zone.String()
+	if d.zone == time.Local {
+		zone = d.end.Format("MST") // "Local" says nothing
+	}
+	s := Spent{Day: d.name, Zone: zone, Opens: d.end, Agents: map[string]Amount{}, Senders: map[string]Amount{}}
 	for a, used := range d.used {
 		switch a.level {
 		case Host:

@@ -26,7 +26,7 @@ function List() {
     { title: t("agents.name"), cell: (a) => html`<a href=${linkOf(a.name)}><${Text}>${a.name}<//></a> ${a.default && html`<${Badge}>${t("agents.default")}<//>`}${a.waits && html` <${Badge} kind="warn">${t("agents.waits", { names: a.waits.join(", ") })}<//>`}${a.missing && html` <${Badge} kind="bad">${t("agents.cannot")}<//> <${Text}>${a.missing}<//>`}` },
     { title: t("agents.kind"), cell: (a) => t("agents." + a.kind) },
     { title: t("agents.model"), cell: (a) => (a.tier ? html`${a.tier} <span class="sub"><${Text}>${a.model}<//></span>` : t("agents.own")) },
-    { title: t("agents.tools"), cell: (a) => t("agents.toolCount", { count: number(a.tools), profile: a.profile ?? "" }) },
+    { title: t("agents.tools"), cell: (a) => (a.profile ? t("agents.toolCount", { count: number(a.tools), profile: a.profile }) : number(a.tools)) },
     { title: t("agents.sandbox"), cell: (a) => (a.sandbox ? html`<${Badge} kind="good"><${Text}>${a.sandbox}<//><//>` : html`<${Badge} kind="info">${t("agents.host")}<//>`) },
   ]} />`}<//>`;
 }

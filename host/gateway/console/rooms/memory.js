@@ -3,13 +3,13 @@
 import { at, get, send } from "../lib/api.js";
 import { watch } from "../lib/live.js";
 import { Badge, Button, Danger, Dialog, Empty, Field, Notice, Page, Source, Text, When } from "../lib/parts.js";
-import { t } from "../lib/text.js";
+import { t, zone } from "../lib/text.js";
 import { html, useEffect, useSignal } from "../lib/ui.js";
 
 export function Room({ rest }) {
   const filter = useSignal({ q: "", agent: rest[0] === "agent" ? rest[1] ?? "" : "", person: "", key: "" });
   const set = (key) => (x) => { filter.value = { ...filter.value, [key]: x }; };
-  return html`<${Page} title=${t("memory.title")} lead=${t("memory.lead")}>
+  return html`<${Page} title=${t("memory.title")} lead=${t("memory.lead", { zone: zone() })}>
     <div class="filters" role="search">${["q", "agent", "person", "key"].map((key) => html`<${Field} key=${key} label=${t("memory." + key)} value=${filter.value[key]} change=${set(key)} maxlength="256" />`)}</div>
     <${Notes} key=${JSON.stringify(filter.value)} filter=${filter.value} />
   <//>`;

@@ -79,7 +79,7 @@ export function Upcoming({ timing, zone: of }) {
   }, [timing, of]);
   const { next, error } = found.value;
   if (error) return html`<span class="trouble" role="status">${error.message}</span>`;
-  return next ? html`<ul class="plain" role="status">${next.next.map((at) => html`<li key=${at}><time datetime=${at}>${whole.format(new Date(at))}</time></li>`)}</ul>` : "";
+  return next ? html`<div role="status"><ul class="plain">${next.next.map((at) => html`<li key=${at}><time datetime=${at}>${whole.format(new Date(at))}</time></li>`)}</ul></div>` : "";
 }
 
 const whole = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });

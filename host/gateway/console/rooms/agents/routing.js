@@ -46,7 +46,7 @@ function Try({ channels }) {
   };
   return html`<${Section} title=${t("routing.try")}><p class="small">${t("routing.tryLead")}</p>
     <form onSubmit=${(e) => { e.preventDefault(); e.currentTarget.querySelector("button").click(); }}>
-      <div class="filters">${field("channel", { options: channels })}${field("sender", { help: t("routing.senderHelp"), autocomplete: "off" })}
+      <div class="filters tops">${field("channel", { options: channels })}${field("sender", { help: t("routing.senderHelp"), autocomplete: "off" })}
         ${field("kind", { options: ["dm", "group", "thread"].map((value) => ({ value, title: t("routing." + value) })) })}${field("conversation", { help: t("routing.conversationHelp") })}</div>
       ${field("text", { rows: 3 })}${field("roles", { help: t("routing.rolesHelp") })}${field("unaddressed", { kind: "checkbox" })}
       <${Button} kind="main" does=${ask}>${t("routing.ask")}<//>

@@ -35,11 +35,11 @@ export function Form({ of, close, done }) {
   return html`<${Dialog} title=${t(of ? "schedules.changeTitle" : "schedules.addTitle")} close=${close} wide actions=${html`<${Button} kind="main" does=${save}>${t("schedules.save")}<//>`}>
     ${!of && field("name", { help: t("schedules.nameHelp"), autocomplete: "off" })}
     ${field("text", { rows: 4, help: t("schedules.textHelp") })}
-    <div class="filters"><${Field} label=${t("schedules.how")} value=${v.how} change=${set("how")} options=${["cron", "every"].map((value) => ({ value, title: t("schedules.by" + value) }))} />
+    <div class="filters tops"><${Field} label=${t("schedules.how")} value=${v.how} change=${set("how")} options=${["cron", "every"].map((value) => ({ value, title: t("schedules.by" + value) }))} />
       ${v.how === "cron" ? html`${field("cron", { help: t("schedules.cronHelp"), autocomplete: "off" })}${field("timezone", { help: t("schedules.zoneHelp"), autocomplete: "off" })}`
         : field("every", { help: t("schedules.everyHelp"), autocomplete: "off" })}</div>
     ${v[v.how] && html`<div class="field"><b class="small">${t("schedules.upcoming")}</b><${Upcoming} timing=${v[v.how]} zone=${v.how === "cron" ? v.timezone : ""} /></div>`}
-    <div class="filters">${field("agent", { help: t("schedules.agentHelp") })}${field("as", { help: t("schedules.asHelp") })}${field("deliver", { help: t("schedules.deliverHelp") })}</div><//>`;
+    <div class="filters tops">${field("agent", { help: t("schedules.agentHelp") })}${field("as", { help: t("schedules.asHelp") })}${field("deliver", { help: t("schedules.deliverHelp") })}</div><//>`;
 }
 
 const filled = (all) => Object.fromEntries(Object.entries(all).filter(([, x]) => x));
