@@ -21,6 +21,7 @@ type Backend struct {
 	Status        Reporter
 	Access        Access
 	Events        Events
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
 	Keys          store.KeyedWrites
@@ -28,6 +29,7 @@ type Backend struct {
 	DryRuns       DryRuns
 	Files         Files
 	Memory        Memory
+	Models        Models
 	Plugins       Plugins
 	Policies      Policies
 	Trials        PolicyTrials
@@ -35,6 +37,7 @@ type Backend struct {
 	Turns         Turns
 	Sandboxes     Sandboxes
 	Reloads       Reloader
+	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
 	SignIns       SignIns

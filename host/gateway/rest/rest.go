@@ -132,6 +132,15 @@ func (a *API) register(r *registrar) {
 	if b.Events != nil {
 		(&events{Events: b.Events}).register(r)
 	}
+	if b.Agents != nil {
+		agents{b.Agents}.register(r)
+	}
+	if b.Routing != nil {
+		routing{b.Routing}.register(r)
+	}
+	if b.Models != nil {
+		models{b.Models}.register(r)
+	}
 	if b.Explains != nil {
 		turns{b.Explains, b.Conversations}.register(r)
 	}

@@ -8,6 +8,10 @@ export const rooms = [
   { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
   { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
   { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
+  { name: "agents", group: "agents", least: "owner", load: () => import("./agents.js") },
+  { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
+  { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },
+  { name: "models", group: "agents", least: "owner", load: () => import("./models.js") },
 ];
 
 export const roomOf = (name) => rooms.find((r) => r.name === name);
