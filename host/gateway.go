@@ -3,6 +3,8 @@ package host
 import (
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/channels"
+	"github.com/flynnhost/flynn/host/admin/doctor"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
@@ -19,24 +21,27 @@ import (
 // backend returns the gateway's backend.
 func (h *Host) backend() gateway.Backend {
 	policies := backend.Policies{Engine: h.policies, Store: h.store}
+	edits := h.settings()
 	return gateway.Backend{
 		Conversations: h.conversations(),
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
 		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
-		Status: backend.Status{
-			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
-			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
-			Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
-		},
-		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
-		Files:     backend.Files{Keeper: h.files},
-		Events:    h.feed,
-		Explains:  explain.Reader{Store: h.store},
-		Halter:    backend.Halt{Switch: h.kill},
-		Keys:      h.store,
-		Logs:      h.recent,
-		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
-		Memory:    backend.Memory{Store: h.store, Log: h.log},
+		Status:        h.status(),
+		Access:        backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Files:         backend.Files{Keeper: h.files},
+		Events:        h.feed,
+		Explains:      explain.Reader{Store: h.store},
+		Halter:        backend.Halt{Switch: h.kill},
+		Keys:          h.store,
+		Logs:          h.recent,
+		DryRuns:       backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
+		Memory:        backend.Memory{Store: h.store, Log: h.log},
+
+		Configurations: edits, Secrets: edits,
+		Channels:  channels.Channels{Settings: edits, Launcher: h.launcher, States: h.channelStates},
+		Doctor:    &doctor.Self{Subject: h.subject()},
+		Installed: backend.Installed{Config: h.holder.Current, Log: h.log},
+
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Trials:    backend.NewTrials(policies, h.store),
@@ -55,6 +60,15 @@ func (h *Host) backend() gateway.Backend {
 
 // judge decides whether a message would be admitted now.
 func (h *Host) judge(m message.Message) (decision, why string) { return h.current.Load().gate.Judge(m) }
+
+// status reports on the host.
+func (h *Host) status() backend.Status {
+	return backend.Status{
+		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
+		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
+		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
+	}
+}
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{

@@ -127,6 +127,7 @@ type Host struct {
 	budgets   *budget.Accounts
 	hangup    <-chan os.Signal
 	launcher  []string
+	getenv    func(string) string
 	onReady   func()
 	web       builtin.WebConfig
 	outside   fleet.Outside
@@ -143,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	recent := hostlog.New(cfg.Log.Handler())
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
+		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
 	}
 	var err error
 	open := config.NewHolder

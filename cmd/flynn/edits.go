@@ -49,17 +49,16 @@ func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success str
 	if err != nil {
 		return fmt.Errorf("nothing is written, because the running flynn does not answer: %w", err)
 	}
-	if !ok {
-		if err := f.Save(getenvOf(ctx), host.Checks()...); err != nil {
-			return err
-		}
-		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
+	var reload edit.Reload
+	if ok {
+		reload = running.Reload
 	}
-	reload := func() (uint64, error) { return running.Reload(ctx) }
-	if e.Generation, err = f.Apply(reload, getenvOf(ctx), host.Checks()...); err != nil {
+	if e.Generation, err = f.Apply(ctx, getenvOf(ctx), host.Checks(), reload); err != nil {
 		return err
 	}
-	e.Running = true
+	if e.Running = ok; !ok {
+		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
+	}
 	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
 }
 

@@ -18,6 +18,7 @@ type checker struct {
 
 func (c *checker) all() {
 	c.references(nil, reflect.ValueOf(c.cfg).Elem(), field{})
+	c.ownFile()
 	c.names()
 	c.agents()
 	c.projects()

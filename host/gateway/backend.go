@@ -42,6 +42,12 @@ type Backend struct {
 	Sessions      Sessions
 	SignIns       SignIns
 	Usages        Usages
+
+	Configurations Configurations
+	Secrets        Secrets
+	Channels       Channels
+	Doctor         Doctor
+	Installed      InstalledPlugins
 }
 
 // Conversations accepts messages, and shows and deletes conversations.

@@ -3,7 +3,9 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 )
 
 // ProblemType is the media type of errors.
@@ -47,7 +49,31 @@ func ProblemOf(err error) *Problem {
 	if !ok {
 		status = http.StatusServiceUnavailable
 	}
-	return NewProblem(status, code, err.Error())
+	p := NewProblem(status, code, err.Error())
+	p.Errors = faultsOf(err)
+	return p
+}
+
+// faultsOf returns the single faults that an error has.
+func faultsOf(err error) (faults []Fault) {
+	var wrong *NotApplied
+	var refused *Refusal
+	switch {
+	case errors.As(err, &wrong):
+		for _, p := range wrong.Problems {
+			f := Fault{Location: p.Key, Message: p.Text}
+			if p.Line > 0 {
+				f.Location = strings.TrimPrefix(fmt.Sprintf("%s line %d", p.Key, p.Line), " ")
+			}
+			if p.Next != "" {
+				f.Message += " (" + p.Next + ")"
+			}
+			faults = append(faults, f)
+		}
+	case errors.As(err, &refused):
+		faults = refused.Faults
+	}
+	return faults
 }
 
 // WriteProblem answers with a problem.

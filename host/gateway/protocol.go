@@ -175,7 +175,11 @@ func errorCode(err error) string {
 	var large *http.MaxBytesError
 	var locked interface{ LockedOut() bool }
 	var refused interface{ Limited() bool }
+	var wrong *NotApplied
+	var faults *Refusal
 	switch {
+	case errors.As(err, &wrong), errors.As(err, &faults):
+		return CodeNotAllowed
 	case errors.Is(err, store.ErrNotFound):
 		return CodeNotFound
 	case errors.Is(err, store.ErrConflict):

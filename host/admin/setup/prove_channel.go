@@ -31,6 +31,8 @@ type ChannelProof struct {
 	// Senders is what the platform proves about senders.
 	Senders message.SenderProof `json:"senders"`
 	Took    time.Duration       `json:"took_ns"`
+	// Login is true if the account works once a person has linked it to a device, by a code that comes while flynn runs.
+	Login bool `json:"login,omitempty"`
 	// Contained are the restrictions of its process, as it tested them.
 	Contained []jail.Measure `json:"-"`
 }
@@ -98,13 +100,17 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	var running sync.WaitGroup
 	running.Go(func() { ended <- host.Run(ctx) })
 	detail, err := settle(ctx, states, ended)
+	login := errors.Is(err, errLogin)
+	if login {
+		err = nil
+	}
 	took, contained := time.Since(began), host.Containment(name)
 	cancel()
 	running.Wait()
 	if err != nil {
 		return ChannelProof{}, err
 	}
-	return ChannelProof{Detail: prove.OneLine(detail), Senders: <-senders, Took: took, Contained: contained}, <-ended
+	return ChannelProof{Detail: prove.OneLine(detail), Senders: <-senders, Took: took, Login: login, Contained: contained}, <-ended
 }
 
 // provide installs a plugin that comes with Flynn before the wait for its platform begins: in a clone its build may take minutes.
@@ -120,6 +126,9 @@ func provide(ctx context.Context, c *config.Config, name string) error {
 	defer cancel()
 	return store.Provide(ctx, slog.New(slog.DiscardHandler), name)
 }
+
+// errLogin is the error of an account that a person has to link to a device.
+var errLogin = errors.New("a person has to link the account to a device")
 
 // settle waits until the platform has accepted or refused the account.
 func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) (detail string, err error) {
@@ -139,6 +148,9 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 				return "", errors.New(prove.OneLine(s.LastError))
 			case plugin.Degraded:
 				last = prove.OneLine(s.Detail)
+				if s.Login {
+					return "", errLogin
+				}
 				if why, refused := strings.CutPrefix(last, plugin.CredentialRefused); refused {
 					return "", CredentialError(strings.TrimPrefix(why, ": "))
 				}

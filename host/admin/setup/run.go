@@ -160,8 +160,11 @@ func (s *Setup) putModel(f *edit.File, tier string, m Model, secrets string) err
 }
 
 // named is a path as flynn.toml names it.
-func (s *Setup) named(path string) string {
-	if dir, err := filepath.Abs(s.dir()); err == nil {
+func (s *Setup) named(path string) string { return NamedFrom(s.Path, path) }
+
+// NamedFrom is a path as the configuration file at from names it: from its folder, if it lies below.
+func NamedFrom(from, path string) string {
+	if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel)
 		}

@@ -37,7 +37,7 @@ func (e *Edits) Edit(ctx context.Context, change func(f *edit.File, c *config.Co
 	if err := change(f, c); err != nil {
 		return refused(err)
 	}
-	_, err = f.Apply(func() (uint64, error) { return e.Reloads.Reload(ctx) }, e.Getenv, e.Checks...)
+	_, err = f.Apply(ctx, e.Getenv, e.Checks, e.Reloads.Reload)
 	return refused(err)
 }
 

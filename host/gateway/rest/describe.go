@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/route"
@@ -132,8 +133,21 @@ func (r *registrar) admit(op Operation) func(ctx huma.Context, next func(huma.Co
 			refuse(ctx, gateway.NewProblem(http.StatusBadRequest, gateway.CodeBadRequest, why))
 			return
 		}
+		outlast(ctx, op)
 		next(ctx)
 	}
+}
+
+// outlast moves the server's deadlines, which are those of short requests, behind the end of a long operation. Once its body is read, the
+// connection is only read to notice that the client has gone, and that must not end it by a deadline either.
+func outlast(ctx huma.Context, op Operation) {
+	if op.Timeout <= usual {
+		return
+	}
+	_, w := humago.Unwrap(ctx)
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(op.Timeout + usual))
+	_ = c.SetWriteDeadline(time.Now().Add(op.Timeout + usual)) // a recorder of a test has none
 }
 
 // malformed is what is wrong with a request before its values are looked at; empty if nothing is.

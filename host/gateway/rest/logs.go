@@ -15,8 +15,8 @@ type logs struct{ gateway.Logs }
 
 // A warning is repeated if it was logged so many times within a time.
 const (
-	repeatedAtLeast = 5
-	repeatedWithin  = time.Hour
+	RepeatedAtLeast = 5
+	RepeatedWithin  = time.Hour
 )
 
 func (l logs) register(r *registrar) {
@@ -47,6 +47,6 @@ func (l logs) register(r *registrar) {
 		})
 	add(r, Operation{ID: "list-repeats", Method: http.MethodGet, Path: "/logs/repeats", Subject: subject, Least: owner, Summary: "The warnings and errors that the log repeated within the last hour"},
 		func(context.Context, gateway.Caller, *struct{}) ([]hostlog.Repeat, error) {
-			return orEmpty(l.Repeats(time.Now().Add(-repeatedWithin), repeatedAtLeast), nil)
+			return orEmpty(l.Repeats(time.Now().Add(-RepeatedWithin), RepeatedAtLeast), nil)
 		})
 }

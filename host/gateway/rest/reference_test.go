@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/observe/feed"
@@ -28,6 +29,9 @@ func everything() gateway.Backend {
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
 		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{},
 		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
+
+		Configurations: gatewaytest.Settings{}, Secrets: gatewaytest.Settings{}, Channels: gatewaytest.Settings{}, Doctor: gatewaytest.Settings{},
+		Installed: backend.Installed{},
 	}
 }
 

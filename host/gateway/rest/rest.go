@@ -160,7 +160,22 @@ func (a *API) register(r *registrar) {
 		plugins{b.Plugins}.register(r)
 	}
 	if b.Reloads != nil {
-		configuration{b.Reloads}.register(r)
+		reload{b.Reloads}.register(r)
+	}
+	if b.Configurations != nil {
+		configuration{b.Configurations}.register(r)
+	}
+	if b.Secrets != nil {
+		secrets{b.Secrets}.register(r)
+	}
+	if b.Channels != nil {
+		channels{b.Channels}.register(r)
+	}
+	if b.Doctor != nil {
+		doctor{b.Doctor}.register(r)
+	}
+	if b.Installed != nil {
+		installed{b.Installed}.register(r)
 	}
 	if b.Schedules != nil {
 		schedules{b.Schedules}.register(r)

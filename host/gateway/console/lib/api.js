@@ -17,13 +17,14 @@ export class Problem extends Error {
 // get returns what an address answers.
 export const get = (path, options) => send("GET", path, undefined, options);
 
-// send asks for something to be done. A body is sent as JSON, but a Blob as it is. The key makes a repeated request count once.
-export async function send(method, path, body, { signal, key } = {}) {
+// send asks for something to be done. A body is sent as JSON, but a Blob as it is. The key makes a repeated request count once; wait is for
+// what takes longer than usual, in milliseconds.
+export async function send(method, path, body, { signal, key, wait = patience } = {}) {
   const headers = { Authorization: "Bearer " + token };
   if (key) headers["Idempotency-Key"] = key;
   if (body instanceof Blob) headers["Content-Type"] = body.type || "application/octet-stream";
   else if (body !== undefined) headers["Content-Type"] = "application/json";
-  const limit = AbortSignal.timeout(patience);
+  const limit = AbortSignal.timeout(wait);
   let answer;
   try {
     answer = await fetch("/api/v1" + path, {

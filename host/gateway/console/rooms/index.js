@@ -12,6 +12,9 @@ export const rooms = [
   { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
   { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },
   { name: "models", group: "agents", least: "owner", load: () => import("./models.js") },
+  { name: "channels", group: "reach", least: "owner", load: () => import("./channels.js") },
+  { name: "settings", group: "host", least: "owner", load: () => import("./settings.js") },
+  { name: "doctor", group: "host", least: "owner", load: () => import("./doctor.js") },
 ];
 
 export const roomOf = (name) => rooms.find((r) => r.name === name);
