@@ -305,12 +305,12 @@ export const texts = {
     ended: "ended",
     refused: "refused",
     lost: "connection lost",
-    output: "Output of the shell",
+    output: "Screen of the shell",
     line: "Line to send",
     send: "Send",
     interrupt: "Interrupt",
     end: "End of input",
-    plain: "This terminal shows lines of text. Programs that draw on the whole screen need flynn sandbox exec on a real terminal.",
+    keys: "The screen takes every key; {key} leaves it. The line below sends a whole line at once.",
   },
   // people: one block for each room, in the order of rooms/index.js
 };
