@@ -418,22 +418,54 @@ func roomTerminal(t *testing.T, b context.Context) {
 		}
 	}
 	say("$ ")
-	p.eval(`document.querySelector(".typing input").focus()`)
+	typed := func(want string) {
+		t.Helper()
+		got := ""
+		for len(got) < len(want) {
+			select {
+			case some := <-host.shell.typed:
+				got += some
+			case <-time.After(time.Minute):
+				t.Fatalf("typed %q, want %q", got, want)
+			}
+		}
+		if got != want {
+			t.Errorf("typed %q, want %q", got, want)
+		}
+	}
+	p.want(`document.activeElement.className`, "source screen")
+	p.do(chromedp.SendKeys(".screen", "ls\t\r"))
+	typed("ls\t\r")
+	p.eval(`["c", "[", "a"].forEach((key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey: true, bubbles: true })))`)
+	typed("\x03\x1b\x01")
+	p.eval(`["ArrowUp", "Escape", "PageUp", "F1"].forEach((key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))`)
+	typed("\x1b[A\x1b\x1b[5~\x1bOP")
+	p.eval(`(() => {
+		const data = new DataTransfer();
+		data.setData("text", "two\nlines \x1b[201~" + "x".repeat(20000));
+		document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+	})()`)
+	typed("two\rlines [201~" + strings.Repeat("x", 20000))
+	p.eval(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "F6", bubbles: true }))`)
+	p.want(`document.activeElement.matches(".typing input")`, "true")
 	p.do(chromedp.SendKeys(".typing input", "ls\r"))
-	if got := <-host.shell.typed; got != "ls\n" {
-		t.Errorf("typed: %q", got)
-	}
+	typed("ls\r")
 	p.click(`.typing .button:nth-of-type(2)`)
-	if got := <-host.shell.typed; got != "\x03" {
-		t.Errorf("interrupted: %q", got)
-	}
+	typed("\x03")
 	say("\x1b[31mred\x1b[0m " + markup + "\r\nab\bc\r\n\u202eevil\x1b]0;title\x07.\r\n50%\r100%\r\n")
-	p.until(`document.querySelector(".screen").textContent.includes("100%")`)
-	p.want(`document.querySelector(".screen").textContent.includes("$ red <img") && document.querySelector(".screen").textContent.includes("\nac\n")`, "true")
-	p.want(`/[\x1b\u202e]|50%|title/.test(document.querySelector(".screen").textContent)`, "false")
+	p.until(`document.querySelector(".screen").innerText.includes("100%")`)
+	p.want(`document.querySelector(".screen").innerText.includes("$ red <img") && /\nac *\n/.test(document.querySelector(".screen").innerText)`, "true")
+	p.want(`/[\x1b\u202e]|50%|title/.test(document.querySelector(".screen").innerText)`, "false")
+	p.want(`document.querySelector(".screen .f1").textContent`, "red")
 	p.looks("terminal")
-	say(strings.Repeat(strings.Repeat("x", 200)+"\r\n", 5000))
-	p.until(`document.querySelectorAll(".screen > span").length === 500`)
+	say("\x1b[?1049h\x1b[2J\x1b[3;5Hwhole screen\x1b[6n")
+	p.until(`document.querySelector(".screen").innerText.includes("    whole screen") && !document.querySelector(".screen").innerText.includes("red")`)
+	typed("\x1b[3;17R")
+	say("\x1b[?1049l")
+	p.until(`document.querySelector(".screen").innerText.includes("red")`)
+	say(strings.Repeat(strings.Repeat("x", 200)+"\r\n", 5000) + "the end")
+	p.until(`document.querySelector(".screen").innerText.includes("the end")`)
+	p.want(`document.querySelectorAll(".screen > div").length <= 1300`, "true")
 	host.shell.out.Close() // as the kill switch does
 	p.until(`document.querySelector("#room .badge")?.textContent === "ended" && document.querySelector("#room .room-notice").textContent.includes("halted")`)
 	p.want(`document.querySelector(".typing input").disabled`, "true")

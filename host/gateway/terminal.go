@@ -57,11 +57,12 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	defer s.terminals.Add(-1)
 	if s.terminals.Add(1) > maxTerminals {
+		s.terminals.Add(-1) // now, as a refusal takes as long as the client likes
 		refuseTerminal(r.Context(), conn, CodeLimited, "too many terminals are open")
 		return
 	}
+	defer s.terminals.Add(-1)
 	term, err := s.openTerminal(r.Context(), r.PathValue("id"), TerminalSize{hello.Rows, hello.Cols}, by)
 	if err != nil {
 		refuseTerminal(r.Context(), conn, errorCode(err), err.Error())

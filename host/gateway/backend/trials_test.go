@@ -143,6 +143,7 @@ func TestALoopingModuleEndsInTime(t *testing.T) {
 		}
 		select {
 		case r := <-done:
+			t.Logf("%d compared, cut: %s", r.Compared, r.Cut)
 			if r.Cut == "" && r.Compared != 2000 || r.Compared > 0 && r.Groups[0].IsWhy != "failed: fuel" {
 				t.Errorf("%d compared, %q, %+v", r.Compared, r.Cut, r.Groups)
 			}

@@ -136,7 +136,7 @@ func download[In any](r *registrar, op Operation, open func(ctx context.Context,
 // attachment is the Content-Disposition of a name that a stranger may have chosen: neither a header nor a file manager can be led astray by it.
 func attachment(name string) string {
 	name = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == '/' || c == '\\' || c == '"' || c == 0xFFFD || !strconv.IsPrint(c) {
+		if c == '/' || c == '\\' || c == '"' || c == 0xFFFD || !strconv.IsPrint(c) {
 			return '_'
 		}
 		return c

@@ -1,82 +1,145 @@
-// A terminal in a live sandbox, line by line: what the shell writes is text, and its control sequences are left out.
+// A terminal in a live sandbox: a screen that takes keys, and a line below it for phones and readers of screens.
 
 import { Badge, Notice, Page } from "../../lib/parts.js";
 import { revealed, t } from "../../lib/text.js";
 import { token } from "../../lib/token.js";
 import { html, useEffect, useRef, useSignal } from "../../lib/ui.js";
+import { leaves, pasted, sent } from "./keys.js";
+import { Screen } from "./screen.js";
 
-const shown = 500;      // lines
-const longest = 4000;   // characters of a line
-const size = { rows: 40, cols: 100 };
+const chunk = 16000; // characters of a frame
 
 const words = () => ({
   connecting: t("sandboxes.connecting"), ready: t("sandboxes.connected"), ended: t("sandboxes.ended"), error: t("sandboxes.refused"), lost: t("sandboxes.lost"),
 });
 
-// plain leaves out what moves a cursor or sets a colour.
-const plain = (text) => text.replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][A-Za-z0-9]|[=>78cDEHMNOZ])/g, "").replace(/\r+\n/g, "\n");
+// runs are the letters of a line with those of one style together.
+function runs(line, cursor = -1) {
+  const all = [];
+  line.forEach(([c, style], x) => {
+    const kind = x === cursor ? (style + " cursor").trim() : style;
+    if (all.at(-1)?.[0] === kind) all.at(-1)[1] += c;
+    else all.push([kind, c]);
+  });
+  return all.map(([kind, text]) => (kind ? html`<span class=${kind}>${text}</span>` : text));
+}
 
-// written adds output to lines. A carriage return begins the line again, and a backspace takes a character back.
-export function written(lines, text) {
-  const all = lines.slice();
-  let line = all.pop() ?? "";
-  for (const c of plain(text)) {
-    if (c === "\n") {
-      all.push(line);
-      line = "";
-    } else if (c === "\r") line = "";
-    else if (c === "\b") line = line.slice(0, -1);
-    else if (c >= " " || c === "\t") line = line.length < longest ? line + c : line;
-  }
-  all.push(line);
-  return all.slice(-shown);
+const drawn = new WeakMap(); // of lines above the screen, which do not change
+function Line(line, i) {
+  if (!drawn.has(line)) drawn.set(line, html`<div key=${"a" + i}>${runs(line)}</div>`);
+  return drawn.get(line);
+}
+
+// measure is how many letters fit.
+function measure(box) {
+  const probe = box.querySelector(".probe");
+  const line = probe.getBoundingClientRect();
+  const one = line.width / probe.textContent.length;
+  return { rows: clamp(Math.floor((box.clientHeight - 22) / line.height), 5), cols: clamp(Math.floor((box.clientWidth - 28) / one), 20) };
+}
+
+const clamp = (n, least) => Math.max(least, Math.min(n || 0, 300));
+
+// connect opens the socket of a terminal. It returns how to send, how to change the size and how to end.
+function connect(id, size, { output, state }) {
+  const scheme = location.protocol === "https:" ? "wss://" : "ws://";
+  const ws = new WebSocket(scheme + location.host + "/api/v1/sandboxes/" + encodeURIComponent(id) + "/terminal", ["flynn.terminal.v1"]);
+  const decoder = new TextDecoder();
+  let word = "connecting";
+  const become = (next, text) => {
+    word = next;
+    state(next, text);
+  };
+  ws.binaryType = "arraybuffer";
+  ws.onopen = () => ws.send(JSON.stringify({ type: "hello", token, ...size }));
+  ws.onmessage = (e) => {
+    if (typeof e.data !== "string") {
+      output(decoder.decode(e.data, { stream: true }));
+      return;
+    }
+    const frame = JSON.parse(e.data);
+    become(frame.type, frame.message);
+  };
+  ws.onclose = () => { if (word === "connecting" || word === "ready") become("lost"); };
+  return {
+    send(text) {
+      const bytes = new TextEncoder();
+      for (let i = 0; word === "ready" && i < text.length; i += chunk) ws.send(bytes.encode(text.slice(i, i + chunk)));
+    },
+    resize(next) { if (word === "ready") ws.send(JSON.stringify({ type: "resize", ...next })); },
+    end() {
+      ws.onclose = null;
+      ws.close();
+    },
+  };
 }
 
 export function Terminal({ id }) {
-  const lines = useSignal([""]);
+  const box = useRef(null);
+  const live = useRef({ send() {}, resize() {}, screen: null });
   const state = useSignal({ word: "connecting" });
-  const typed = useSignal("");
-  const socket = useRef(null);
-  const output = useRef(null);
+  const picture = useSignal(0); // grows with each one
   useEffect(() => {
-    const scheme = location.protocol === "https:" ? "wss://" : "ws://";
-    const ws = new WebSocket(scheme + location.host + "/api/v1/sandboxes/" + encodeURIComponent(id) + "/terminal", ["flynn.terminal.v1"]);
-    const decoder = new TextDecoder();
-    ws.binaryType = "arraybuffer";
-    ws.onopen = () => ws.send(JSON.stringify({ type: "hello", token, ...size }));
-    ws.onmessage = (e) => {
-      if (typeof e.data !== "string") {
-        lines.value = written(lines.value, decoder.decode(e.data, { stream: true }));
-        return;
-      }
-      const frame = JSON.parse(e.data);
-      state.value = { word: frame.type, text: frame.message };
-    };
-    ws.onclose = () => { if (state.value.word === "connecting" || state.value.word === "ready") state.value = { word: "lost" }; };
-    socket.current = ws;
+    const at = box.current;
+    const size = measure(at);
+    const screen = new Screen(size.rows, size.cols, (text) => line.send(text));
+    let due = 0;
+    const draw = () => { due ||= requestAnimationFrame(() => { due = 0; picture.value++; }); };
+    const line = connect(id, size, { output: (text) => { screen.write(text); draw(); }, state: (word, text) => { state.value = { word, text }; } });
+    live.current = { ...line, screen };
+    const watch = new ResizeObserver(() => {
+      const next = measure(at);
+      if (next.rows === screen.rows && next.cols === screen.cols) return;
+      screen.resize(next.rows, next.cols);
+      line.resize(next);
+      draw();
+    });
+    watch.observe(at);
     return () => {
-      ws.onclose = null;
-      ws.close();
+      watch.disconnect();
+      cancelAnimationFrame(due);
+      line.end();
     };
   }, [id]);
-  useEffect(() => { output.current.scrollTop = output.current.scrollHeight; }, [lines.value]);
+  useEffect(() => { box.current.scrollTop = box.current.scrollHeight; }, [picture.value]);
   const open = state.value.word === "ready";
-  const send = (text) => { if (open) socket.current.send(new TextEncoder().encode(text)); };
-  const enter = (e) => {
+  useEffect(() => { if (open) box.current.focus(); }, [open]);
+  const key = (e) => {
+    const text = open ? sent(e, live.current.screen.keypad) : undefined;
+    if (e.key === leaves) document.querySelector(".typing input").focus();
+    if (text === undefined && e.key !== leaves) return;
     e.preventDefault();
-    send(typed.value + "\n");
-    typed.value = "";
+    if (text !== undefined) live.current.send(text);
   };
+  const paste = (e) => {
+    e.preventDefault();
+    live.current.send(pasted(e.clipboardData.getData("text")));
+  };
+  const screen = live.current.screen;
   return html`<${Page} title=${t("sandboxes.terminalIn", { id: id.slice(0, 12) })} actions=${html`<${Badge} kind=${open ? "good" : "warn"}>${words()[state.value.word]}<//>`}>
     <p><a href="#sandboxes">${t("sandboxes.title")}</a></p>
     ${state.value.text && html`<${Notice} kind=${state.value.word === "error" ? "bad" : "info"}>${revealed(state.value.text)}<//>`}
-    <pre ref=${output} class="source screen" tabindex="0" role="log" aria-label=${t("sandboxes.output")}>${lines.value.map((line, i) => html`<span key=${i}>${revealed(line)}${"\n"}</span>`)}</pre>
-    <form class="typing" onSubmit=${enter}>
-      <input type="text" aria-label=${t("sandboxes.line")} value=${typed.value} onInput=${(e) => { typed.value = e.target.value; }} disabled=${!open} autocomplete="off" autocapitalize="off" spellcheck="false" />
-      <button type="submit" class="button main" disabled=${!open}>${t("sandboxes.send")}</button>
-      <button type="button" class="button" disabled=${!open} onClick=${() => send("\x03")}>${t("sandboxes.interrupt")}</button>
-      <button type="button" class="button" disabled=${!open} onClick=${() => send("\x04")}>${t("sandboxes.end")}</button>
-    </form>
-    <p class="small">${t("sandboxes.plain")}</p>
+    <div ref=${box} class="source screen" tabindex="0" role="application" aria-label=${t("sandboxes.output")} onKeyDown=${key} onPaste=${paste}>
+      <span class="probe" aria-hidden="true">00000000000000000000</span>
+      ${screen && (screen.other ? [] : screen.above).map(Line)}
+      ${screen?.lines.map((line, y) => html`<div key=${"s" + y}>${runs(line, screen.shown && open && y === screen.y ? screen.x : -1)}</div>`)}
+    </div>
+    <${Typing} open=${open} send=${(text) => live.current.send(text)} />
+    <p class="small">${t("sandboxes.keys", { key: leaves })}</p>
   <//>`;
+}
+
+function Typing({ open, send }) {
+  const typed = useSignal("");
+  const enter = (e) => {
+    e.preventDefault();
+    send(typed.value + "\r");
+    typed.value = "";
+  };
+  return html`<form class="typing" onSubmit=${enter}>
+    <input type="text" aria-label=${t("sandboxes.line")} value=${typed.value} onInput=${(e) => { typed.value = e.target.value; }} disabled=${!open} autocomplete="off" autocapitalize="off" spellcheck="false" />
+    <button type="submit" class="button main" disabled=${!open}>${t("sandboxes.send")}</button>
+    <button type="button" class="button" disabled=${!open} onClick=${() => send("\x03")}>${t("sandboxes.interrupt")}</button>
+    <button type="button" class="button" disabled=${!open} onClick=${() => send("\x04")}>${t("sandboxes.end")}</button>
+  </form>`;
 }

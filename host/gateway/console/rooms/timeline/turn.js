@@ -47,7 +47,7 @@ const AllMade = ({ of: list }) => (list?.length ? html`<ul class="made">${list.m
 function way(x) {
   return [
     ...(x.messages ?? []).map((m) => html`<${Mark} key=${"m" + m.row} when=${m.at} name=${t("timeline.arrival")}>
-      <div><${Text}>${m.sender}<//></div><${Source} label=${t("timeline.said")}>${m.text}<//><${Said}>${m.note}<//><//>`),
+      <div><${Text}>${m.sender}<//> <${Badge} kind=${stateKind(m.state)}>${m.state}<//></div><${Source} label=${t("timeline.said")}>${m.text}<//><${Said}>${m.note}<//><//>`),
     x.route?.length > 0 && html`<${Mark} when=${x.route[0].at} name=${t("timeline.route")}><${AllMade} of=${x.route} /><//>`,
     ...(x.steps ?? []).map((s) => html`<${Step} key=${"s" + s.seq} of=${s} />`),
     x.decisions?.length > 0 && html`<${Mark} when=${x.decisions[0].at} name=${t("timeline.decisions")}><${AllMade} of=${x.decisions} /><//>`,
