@@ -21,8 +21,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
-// operations says for every operation what comes of it. In path and body, {me} is the sender of the person whose things are named, {talk},
-// {old} and {chat} are conversations of his, {turn} a turn, {login} and {logout} are sign-ins of his, and {ask} is a request of his for approval.
+// operations says for every operation what comes of it. In a path, {me} and {person} are the sender of the person whose
+// things are named, {talk} and {old} are conversations of his, {turn} is a turn, {logout} a sign-in, and {ask} a request of his for approval.
 var operations = map[string]struct {
 	path  string // with its query, if it differs from the operation's
 	body  string // text of JSON, or of the type that the operation takes
@@ -58,6 +58,12 @@ var operations = map[string]struct {
 	"list-repeats":        {owner: 200},
 	"forget":              {body: `{"ids":[99999]}`, owner: 200},
 	"list-people":         {owner: 200},
+	"list-known":          {path: "/people/known?limit=2", owner: 200},
+	"get-person":          {path: "/people/{person}", owner: 200, own: 200, foreign: 404},
+	"export-person":       {path: "/people/{person}/export", owner: 200, own: 200, foreign: 404},
+	"erase-person":        {path: "/people/tg:nobody/data", owner: 200},
+	"block-person":        {path: "/people/tg:nobody/block", owner: 204},
+	"unblock-person":      {path: "/people/tg:nobody/block", owner: 204},
 	"decide-pairing":      {body: `{"code":"AAAA-AAAA","approve":true}`, owner: 404},
 	"set-role":            {path: "/people/{me}", body: `{"role":"guest"}`, owner: 404},
 	"revoke-pairing":      {path: "/people/tg:nobody", owner: 404},
@@ -214,9 +220,12 @@ func (c callers) arrive(name, token string) person {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	in := "/conversations/" + me.Channel + "/"
+	in, somebody := "/conversations/"+me.Channel+"/", me.Sender
+	if me.SignIn == "" {
+		somebody = "tg:zoe" // the token is no person of a channel
+	}
 	p.ids = strings.NewReplacer("/conversations/{talk}", in+url.PathEscape(p.conversation), "/conversations/{old}", in+url.PathEscape(prefix+"old"),
-		"{turn}", turn, "{logout}", logout, "{ask}", a.ID, "{me}", url.PathEscape(string(me.Sender)), "{frontend}", me.Channel, "{channel}", me.Channel,
+		"{turn}", turn, "{logout}", logout, "{ask}", a.ID, "{me}", url.PathEscape(string(me.Sender)), "{person}", url.PathEscape(string(somebody)), "{frontend}", me.Channel, "{channel}", me.Channel,
 		"{conversation}", url.QueryEscape(p.conversation))
 	return p
 }

@@ -34,12 +34,29 @@ func (h *Host) backend() gateway.Backend {
 		Logs:      h.recent,
 		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
+		People:    h.people(),
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules},
-		SignIns:   backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted},
-		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
+		SignIns:   h.signedIn(),
+		Usages:    h.usage(),
+	}
+}
+
+func (h *Host) usage() backend.Usage {
+	return backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet}
+}
+
+func (h *Host) signedIn() backend.SignIns {
+	return backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted}
+}
+
+func (h *Host) people() backend.People {
+	return backend.People{
+		Config: inForce{h}.config, Roles: func() *route.Roles { return h.current.Load().Roles }, Pairings: h.pairings, SignIns: h.signedIn(),
+		Usage: h.usage(), Media: h.files.Media(), Keeper: h.sessions, Files: h.fleet, Persons: inForce{h}.Persons, Store: h.store,
+		Edit: backend.Editor{Holder: h.holder, Getenv: h.getenv, Checks: Checks(), One: &h.editing},
 	}
 }
 

@@ -97,6 +97,8 @@ type Host struct {
 	elevated  *elevate.Mode
 	pairings  *pairing.Service
 	signIns   *signin.Service
+	getenv    func(string) string
+	editing   sync.Mutex // of flynn.toml
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
@@ -139,7 +141,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	recent := hostlog.New(cfg.Log.Handler())
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready, getenv: cfg.Getenv,
 	}
 	var err error
 	open := config.NewHolder

@@ -24,6 +24,7 @@ type Backend struct {
 	DryRuns       DryRuns
 	Files         Files
 	Memory        Memory
+	People        People
 	Plugins       Plugins
 	Policies      Policies
 	Reloads       Reloader

@@ -111,7 +111,7 @@ func (a *API) register(r *registrar) {
 	approvals{b.Approvals}.register(r)
 	policies{b.Policies, b.DryRuns}.register(r)
 	if b.Access != nil {
-		people{b.Access}.register(r)
+		people{b.Access, b.People}.register(r)
 	}
 	if b.Explains != nil {
 		turns{b.Explains, b.Conversations}.register(r)

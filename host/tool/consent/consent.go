@@ -111,6 +111,7 @@ const (
 	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
 	AuditDeleted      = "session_deleted"
+	AuditErased       = "person_erased" // what the host had of a sender was deleted
 )
 
 // AuditFilter selects audit rows; zero fields select all.
