@@ -65,6 +65,7 @@ type Store interface {
 	turnlog.Halts
 	turnlog.Trails
 	turnlog.Own
+	turnlog.Lists
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -42,7 +43,7 @@ func init() {
 			var detail huma.ErrorDetailer
 			if errors.As(err, &detail) {
 				d := detail.ErrorDetail() // without its value, which may be a secret
-				fault = gateway.Fault{Location: d.Location, Message: d.Message}
+				fault = gateway.Fault{Location: d.Location, Message: plainly(d.Message)}
 			}
 			p.Errors = append(p.Errors, fault)
 		}
@@ -54,6 +55,14 @@ func init() {
 		}
 		return problem{p}
 	}
+}
+
+// plainly says what the library says about times without the words of its own.
+func plainly(text string) string {
+	if strings.HasPrefix(text, "invalid date/time") {
+		return "must be a time such as 2026-03-01T12:00:00Z"
+	}
+	return text
 }
 
 func codeOf(status int) string {

@@ -24,6 +24,7 @@ func everything() gateway.Backend {
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
 		Halter: backend.Halt{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, People: backend.People{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
+		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{},
 	}
 }
 

@@ -110,6 +110,18 @@ func (a *API) register(r *registrar) {
 	conversations{b.Conversations}.register(r)
 	approvals{b.Approvals}.register(r)
 	policies{b.Policies, b.DryRuns}.register(r)
+	if b.Trials != nil {
+		trials{b.Trials}.register(r)
+	}
+	if b.Decisions != nil {
+		decisions{b.Decisions}.register(r)
+	}
+	if b.Sandboxes != nil {
+		sandboxes{b.Sandboxes}.register(r)
+	}
+	if b.Turns != nil {
+		turnList{b.Turns}.register(r)
+	}
 	if b.Access != nil {
 		people{b.Access, b.People}.register(r)
 	}

@@ -112,6 +112,8 @@ const (
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
 	AuditDeleted      = "session_deleted"
 	AuditErased       = "person_erased" // what the host had of a sender was deleted
+	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
+	AuditTerminalEnd  = "terminal_ended"
 )
 
 // AuditFilter selects audit rows; zero fields select all.
