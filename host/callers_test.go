@@ -72,6 +72,22 @@ var operations = map[string]struct {
 	"get-plugin-login":    {path: "/plugins/none/login", owner: 404},
 	"restart-plugin":      {path: "/plugins/none/restart", owner: 404},
 	"roll-back-policy":    {path: "/policies/none/rollback", body: `{}`, owner: 404},
+	"list-policies":       {owner: 200},
+	"get-policy":          {path: "/policies/none", owner: 404},
+	"get-policy-source":   {path: "/policies/none/source", owner: 404},
+	"replay-policy":       {path: "/policies/none/replays", body: "\x00asm", owner: 404},
+	"run-policy-cases":    {path: "/policies/none/cases", owner: 404},
+	"get-policy-shadow":   {path: "/policies/none/shadow", owner: 404},
+	"list-decisions":      {owner: 200},
+	"get-decision":        {path: "/decisions/999999", owner: 404},
+	"list-turns":          {owner: 200},
+	"list-sandboxes":      {owner: 200},
+	"list-sandbox-rules":  {owner: 200},
+	"list-sandbox-files":  {path: "/sandboxes/none/files", owner: 404},
+	"get-sandbox-file":    {path: "/sandboxes/none/file?path=a", owner: 404},
+	"list-egress":         {owner: 200},
+	"start-selftest":      {body: `{"sandbox":"none"}`, owner: 404},
+	"get-selftest":        {owner: 200},
 	"dry-run":             {body: `{"agent":"main","channel":"web","conversation":"c","kind":"dm","sender":"owner","tool":"shell.exec","args":{"command":"ls"}}`, owner: 200},
 	"list-schedules":      {owner: 200},
 	"list-runs":           {path: "/schedules/none/runs", owner: 404},
@@ -395,10 +411,33 @@ func (c callers) sockets(people ...person) {
 			}
 		}
 	}
-	if _, resp, err := websocket.Dial(c.t.Context(), c.base+gateway.SocketPath, &websocket.DialOptions{
-		Subprotocols: []string{gateway.Subprotocol}, HTTPHeader: http.Header{"Origin": {"http://evil.example"}},
-	}); err == nil || resp.StatusCode != http.StatusForbidden {
-		c.t.Errorf("a socket from another page: %v", err)
+	terminal := strings.ReplaceAll(gateway.TerminalPath, "{id}", "none")
+	for path, protocol := range map[string]string{gateway.SocketPath: gateway.Subprotocol, terminal: gateway.TerminalProtocol} {
+		if _, resp, err := websocket.Dial(c.t.Context(), c.base+path, &websocket.DialOptions{
+			Subprotocols: []string{protocol}, HTTPHeader: http.Header{"Origin": {"http://evil.example"}},
+		}); err == nil || resp.StatusCode != http.StatusForbidden {
+			c.t.Errorf("a socket %s from another page: %v", path, err)
+		}
+	}
+	for _, by := range append(people, person{name: "nobody", token: "wrong"}) {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+		conn, _, err := websocket.Dial(ctx, c.base+terminal, &websocket.DialOptions{Subprotocols: []string{gateway.TerminalProtocol}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"hello","token":"`+by.token+`","rows":24,"cols":80}`)); err != nil {
+			c.t.Fatal(err)
+		}
+		got := c.frame(ctx, conn).Code
+		want := map[bool]string{true: gateway.CodeNotFound, false: gateway.CodeForbidden}[by.role == route.Owner]
+		if by.token == "wrong" && (got == gateway.CodeUnauthorized || got == gateway.CodeLimited) {
+			want = got
+		}
+		if got != want && (by.role != route.Owner || got != gateway.CodeUnavailable) { // there is no sandbox of the name, or no engine
+			c.t.Errorf("%s (%s) opens a terminal: %q, want %q", by.name, by.role, got, want)
+		}
+		conn.CloseNow()
+		cancel()
 	}
 }
 

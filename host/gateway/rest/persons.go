@@ -32,19 +32,15 @@ func (p persons) register(r *registrar) {
 		Words  string            `query:"words" maxLength:"256" doc:"Part of a name or an id"`
 		Limit  int               `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	}
-	type known struct {
-		Items []gateway.AccessEntry `json:"items"`
-		Next  message.SenderKey     `json:"next,omitempty"`
-	}
 	add(r, Operation{ID: "list-known", Method: http.MethodGet, Path: "/people/known", Subject: subject, Least: owner,
 		Summary: "Everybody who asked, is in, is listed by id in flynn.toml or was answered, by id"},
-		func(ctx context.Context, _ gateway.Caller, in *query) (known, error) {
-			list, err := orEmpty(p.Known(ctx, in.Cursor, in.Words, in.Limit+1))
-			out := known{Items: list}
+		func(ctx context.Context, _ gateway.Caller, in *query) (List[gateway.AccessEntry], error) {
+			list, err := p.Known(ctx, in.Cursor, in.Words, in.Limit+1)
+			next := ""
 			if len(list) > in.Limit {
-				out.Items, out.Next = list[:in.Limit], list[in.Limit-1].Sender
+				list, next = list[:in.Limit], string(list[in.Limit-1].Sender)
 			}
-			return out, err
+			return listOf(list, next, err)
 		})
 	add(r, Operation{ID: "get-person", Method: http.MethodGet, Path: "/people/{sender}", Subject: subject, Least: guest,
 		Summary: "What the host has of a person; members and guests ask about themselves"},
