@@ -101,7 +101,7 @@ addEventListener("click", (e) => {
   byId("halt").focus();
 });
 known.then(() => {
-  byId("to-rooms").hidden = Boolean(token) && !rooms.some((r) => may(r.least));
+  byId("views").hidden = Boolean(token) && !rooms.some((r) => may(r.least));
   if (!me.sign_in) return;
   for (const node of document.querySelectorAll("#open-status, [data-halt]")) node.hidden = !may("owner");
   render(html`<${Person} />`, byId("person"));

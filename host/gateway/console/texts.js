@@ -57,6 +57,7 @@ export const texts = {
     do: "Sign in",
     back: "Go to the console",
     out: "Sign out",
+    waits: "This waits for an owner.",
   },
   people: {
     title: "People",
