@@ -17,7 +17,7 @@ type People interface {
 	Person(ctx context.Context, sender message.SenderKey) (Person, error)
 	// Export writes all that the host has of a sender, and of the ids that are linked with his, as a zip file.
 	Export(ctx context.Context, sender message.SenderKey, w io.Writer) error
-	// Erase deletes what Export writes. What accounts for others' actions stays: decisions, the audit log, usage, and what was said in groups.
+	// Erase deletes what Export writes. Decisions, the audit log, usage and what was said in groups stay.
 	Erase(ctx context.Context, sender message.SenderKey, by string) (Erased, error)
 	// SetBlocked writes a sender into access.blocked of flynn.toml, or takes him out: store.ErrConflict if another rule there is stronger.
 	SetBlocked(ctx context.Context, sender message.SenderKey, blocked bool) error
