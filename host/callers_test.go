@@ -252,7 +252,7 @@ func (c callers) me(token string) (me gateway.Me) {
 	return me
 }
 
-func newCallers(t *testing.T) callers {
+func newCallers(t *testing.T, more ...string) callers {
 	t.Helper()
 	s := demoHost(t, `
 [access]
@@ -264,7 +264,7 @@ conversation_rate_per_minute = 1000
 plugin = "telegram"
 trust_senders = true
 access = "pair"
-`)
+`+strings.Join(more, ""))
 	c := callers{t, s.host, strings.TrimSuffix(s.host.gateway.URL(), "/#token="+s.token())}
 	c.write("bob", "let me in")
 	list, err := c.h.backend().Access.Access(t.Context())

@@ -27,7 +27,7 @@ func (h *Host) backend() gateway.Backend {
 			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
 			Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
 		},
-		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Access:    backend.Access{Pairings: h.pairings, SignIns: h.signIns, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Files:     backend.Files{Keeper: h.files},
 		Explains:  explain.Reader{Store: h.store},
 		Halter:    backend.Halt{Switch: h.kill},

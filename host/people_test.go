@@ -178,8 +178,11 @@ func TestBlock(t *testing.T) {
 	if status := ask(http.MethodDelete, "tg:ann"); status != http.StatusNoContent {
 		t.Fatal(status)
 	}
-	if me := c.me(ann.token); me.Role != "member" {
-		t.Errorf("ann is %+v", me)
+	if status, _ := c.ask(ann.token, "", http.MethodGet, rest.Prefix+"/me", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("an old sign-in of a person who is not blocked any more is answered %d", status)
+	}
+	if in := c.signIn("ann"); in.Role != "member" {
+		t.Errorf("ann is %+v", in)
 	}
 	if after := strings.Replace(file(), "blocked = []\n", "", 1); after != before {
 		t.Errorf("flynn.toml is\n%s\nwas\n%s", after, before)

@@ -19,8 +19,8 @@ type People interface {
 	Export(ctx context.Context, sender message.SenderKey, w io.Writer) error
 	// Erase deletes what Export writes. Decisions, the audit log, usage and what was said in groups stay.
 	Erase(ctx context.Context, sender message.SenderKey, by string) (Erased, error)
-	// SetBlocked writes a sender into access.blocked of flynn.toml, or takes him out: store.ErrConflict if another rule there is stronger.
-	SetBlocked(ctx context.Context, sender message.SenderKey, blocked bool) error
+	// SetBlocked writes a sender into access.blocked of flynn.toml and signs him out, or takes him out of it: store.ErrConflict if another rule there is stronger.
+	SetBlocked(ctx context.Context, sender message.SenderKey, blocked bool, by string) error
 }
 
 // Person is what the host has of one person.

@@ -24,7 +24,7 @@ type Editor struct {
 }
 
 // SetBlocked implements gateway.People.
-func (p People) SetBlocked(ctx context.Context, sender message.SenderKey, blocked bool) error {
+func (p People) SetBlocked(ctx context.Context, sender message.SenderKey, blocked bool, by string) error {
 	rule, ok := route.SenderRule(sender)
 	if !ok || route.Frontend(sender.Channel()) != route.FrontendChannel {
 		return gateway.BadRequest(fmt.Sprintf("no rule of flynn.toml can name %q", sender))
@@ -44,7 +44,10 @@ func (p People) SetBlocked(ctx context.Context, sender message.SenderKey, blocke
 	if err != nil {
 		return err
 	}
-	if !blocked && p.Roles().Blocked(sender.Channel(), sender) {
+	if blocked {
+		return p.SignIns.EndAll(ctx, sender, by)
+	}
+	if p.Roles().Blocked(sender.Channel(), sender) {
 		return store.Conflict(fmt.Sprintf("%s is still blocked by a pattern in access.blocked of flynn.toml", sender))
 	}
 	return nil

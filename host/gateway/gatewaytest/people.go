@@ -146,7 +146,7 @@ func (b people) Erase(_ context.Context, sender message.SenderKey, _ string) (ga
 }
 
 // SetBlocked implements gateway.People.
-func (b people) SetBlocked(_ context.Context, sender message.SenderKey, blocked bool) error {
+func (b people) SetBlocked(_ context.Context, sender message.SenderKey, blocked bool, _ string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.strangers {

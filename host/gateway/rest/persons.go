@@ -52,13 +52,13 @@ func (p persons) register(r *registrar) {
 		})
 	act(r, Operation{ID: "block-person", Method: http.MethodPut, Path: "/people/{sender}/block", Subject: subject, Least: owner, Timeout: reloadTimeout,
 		Summary: "Never answer somebody, by access.blocked of flynn.toml"},
-		func(ctx context.Context, _ gateway.Caller, in *OfPerson) error {
-			return p.SetBlocked(ctx, in.Sender, true)
+		func(ctx context.Context, by gateway.Caller, in *OfPerson) error {
+			return p.SetBlocked(ctx, in.Sender, true, string(by.Sender))
 		})
 	act(r, Operation{ID: "unblock-person", Method: http.MethodDelete, Path: "/people/{sender}/block", Subject: subject, Least: owner, Timeout: reloadTimeout,
 		Summary: "Take somebody out of access.blocked of flynn.toml"},
-		func(ctx context.Context, _ gateway.Caller, in *OfPerson) error {
-			return p.SetBlocked(ctx, in.Sender, false)
+		func(ctx context.Context, by gateway.Caller, in *OfPerson) error {
+			return p.SetBlocked(ctx, in.Sender, false, string(by.Sender))
 		})
 	add(r, Operation{ID: "erase-person", Method: http.MethodDelete, Path: "/people/{sender}/data", Subject: subject, Least: owner, Timeout: eraseTimeout,
 		Summary: "Delete what the host has of a person, with the pairing; the audit log keeps that it happened"},
