@@ -2,6 +2,7 @@ package route
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -142,5 +143,18 @@ func TestSenderRule(t *testing.T) {
 		if rule, ok := SenderRule(sender); !ok {
 			t.Errorf("there is no rule for %s: %s", sender, rule)
 		}
+	}
+}
+
+// TestFactsOfTheConsole: policies see a person at the console as one of his channel.
+func TestFactsOfTheConsole(t *testing.T) {
+	roles := NewRoles(config.Access{Members: []string{"irc:ann"}}, AllProved)
+	m := message.Message{Channel: message.ConsoleChannel, Sender: message.Sender{ID: "irc:ann"}, Conversation: message.Conversation{ID: "irc:ann~x", Kind: message.DM}}
+	f := Facts(m, roles, time.Now())
+	if f.Message.Channel != "irc" || f.Message.Sender.ID != "ann" || f.Message.SenderKey() != "irc:ann" || f.Role != Member || f.Door != FrontendChannel {
+		t.Errorf("the facts are %+v", f)
+	}
+	if m.Channel != message.ConsoleChannel || Local(message.ConsoleChannel) {
+		t.Error("the message itself has changed, or the console counts as this machine")
 	}
 }
