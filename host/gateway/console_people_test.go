@@ -97,6 +97,7 @@ func roomPerson(t *testing.T, b context.Context) {
 func pageSignsIn(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	d.backend.Admit("irc:bob", "guest", "CODE-OF-BOB")
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:bob", State: "paired", Role: "guest", Effective: "guest", Identity: "proved", Decided: noon})
 	p := visit(t, b, d) // as the owner
 	goTo := func(fragment string) {
 		t.Helper()
@@ -119,7 +120,7 @@ func pageSignsIn(t *testing.T, b context.Context) {
 	p.connected()
 	p.until(`decodeURIComponent(location.hash).startsWith("#/console/irc:bob~")`)
 	p.want(`sessionStorage.getItem("flynn.token")`, "null")
-	p.want(`[...document.querySelectorAll("#open-status, [data-halt], #to-rooms")].some((n) => n.checkVisibility())`, "false")
+	p.want(`[...document.querySelectorAll("#open-status, [data-halt]")].some((n) => n.checkVisibility())`, "false")
 	p.do(chromedp.SendKeys("#draft", "hello from bob\r"))
 	p.until(lastReply + `?.includes("hello from bob")`)
 	p.do(chromedp.SendKeys("#draft", "!ask ls\r"))
@@ -130,6 +131,11 @@ func pageSignsIn(t *testing.T, b context.Context) {
 	p.until(idle)
 	p.click("#new")
 	p.until(`document.querySelectorAll("#conversations button").length === 1`)
+	p.click("#to-rooms")
+	p.until(`document.querySelector("#room h2")?.textContent.includes("irc:bob")`)
+	p.want(`[...document.querySelectorAll("#room-side a")].map((a) => a.textContent).join()`, "You")
+	p.want(`[...document.querySelectorAll("#room .button")].map((b) => b.textContent).join()`, "Sign out,Download everything")
+	p.looks("you")
 	p.eval(`location.hash = "people"`)
 	p.until(`document.querySelector("#room h1")?.textContent === "There is no such page."`)
 	p.eval(`location.hash = "/web/main"`)

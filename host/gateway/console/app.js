@@ -9,7 +9,7 @@ import { known, may, me } from "./lib/me.js";
 import { ByLink, Person } from "./lib/signin.js";
 import { code, token } from "./lib/token.js";
 import { effect, html, render } from "./lib/ui.js";
-import { grouped, roomOf, rooms, titleOf } from "./rooms/index.js";
+import { grouped, isFor, roomOf, rooms, titleOf } from "./rooms/index.js";
 import * as chat from "./chat/chat.js";
 
 let shown = null; // the room
@@ -25,7 +25,7 @@ async function route() {
   await known;
   const [name, ...rest] = location.hash.slice(1).split("/");
   const found = name && token ? roomOf(name) : null;
-  const room = found && may(found.least) ? found : null;
+  const room = found && isFor(found) ? found : null;
   const inRoom = Boolean(name && token);
   byId("room").hidden = !inRoom;
   byId("chat").hidden = inRoom;
@@ -89,7 +89,7 @@ function mark(name) {
     <a href=${"#" + room.name} aria-current=${room.name === name ? "page" : undefined} onClick=${() => showSide(false)}>${titleOf(room)}</a></li>`)}</ul></section>`), byId("room-side"));
 }
 
-byId("to-rooms").addEventListener("click", () => { if (token) go(rooms.find((r) => may(r.least)).name); });
+byId("to-rooms").addEventListener("click", () => { if (token) go(rooms.find(isFor).name); });
 byId("to-chat").addEventListener("click", () => {
   location.hash = chat.address() || `#/${me.channel}/${encodeURIComponent(me.prefix + "main")}`;
   showSide(false);
@@ -101,7 +101,7 @@ addEventListener("click", (e) => {
   byId("halt").focus();
 });
 known.then(() => {
-  byId("views").hidden = Boolean(token) && !rooms.some((r) => may(r.least));
+  byId("views").hidden = Boolean(token) && !rooms.some(isFor);
   if (!me.sign_in) return;
   for (const node of document.querySelectorAll("#open-status, [data-halt]")) node.hidden = !may("owner");
   render(html`<${Person} />`, byId("person"));

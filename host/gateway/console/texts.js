@@ -59,6 +59,10 @@ export const texts = {
     out: "Sign out",
     waits: "This waits for an owner.",
   },
+  me: {
+    title: "You",
+    lead: "What Flynn knows of you, and where you are signed in. Write /forget to the bot to delete what is remembered.",
+  },
   people: {
     title: "People",
     lead: "Everybody who has asked to be let in, is in, or stands in flynn.toml.",

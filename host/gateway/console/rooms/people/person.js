@@ -2,6 +2,7 @@
 
 import { at, get, send } from "../../lib/api.js";
 import { useLive } from "../../lib/live.js";
+import { may } from "../../lib/me.js";
 import { Button, Danger, Empty, Facts, Loaded, Notice, Page, Section, Table, Text, When } from "../../lib/parts.js";
 import { bytes, money, number, t } from "../../lib/text.js";
 import { html, useSignal } from "../../lib/ui.js";
@@ -19,7 +20,8 @@ export function Person({ sender }) {
   <//>`;
 }
 
-function About({ of: p }) {
+// About is what the host has of somebody.
+export function About({ of: p }) {
   return html`<h2><${Text}>${p.sender}<//> <${Role} of=${p} /></h2><${Facts} of=${[
     [t("people.name"), p.name && html`<${Text}>${p.name}<//>`],
     [t("people.identity"), t(proofs[p.identity] ?? "people.noProof")],
@@ -51,7 +53,8 @@ function Rights({ of: p, changed }) {
   <//>`;
 }
 
-function SignIns({ of: list, changed }) {
+// SignIns are the browsers in which somebody is signed in.
+export function SignIns({ of: list, changed }) {
   const end = (s) => async () => {
     await send("DELETE", at`/sign-ins/${s.id}`);
     changed();
@@ -64,7 +67,8 @@ function SignIns({ of: list, changed }) {
     ]} />`}<//>`;
 }
 
-function Data({ of: p, erased }) {
+// Data gives all of it, and to owners the way to delete it.
+export function Data({ of: p, erased }) {
   const path = at`/people/${p.sender}`;
   const download = async () => {
     const link = document.createElement("a");
@@ -79,5 +83,5 @@ function Data({ of: p, erased }) {
   };
   return html`<${Section} title=${t("people.data")}><p class="small">${t("people.dataLead")}</p><div class="buttons">
     <${Button} does=${download}>${t("people.export")}<//>
-    <${Danger} word=${t("people.erase")} question=${t("people.eraseQuestion", { name: p.sender })} does=${erase}>${t("people.erase")}<//></div><//>`;
+    ${may("owner") && html`<${Danger} word=${t("people.erase")} question=${t("people.eraseQuestion", { name: p.sender })} does=${erase}>${t("people.erase")}<//>`}</div><//>`;
 }
