@@ -137,9 +137,11 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	runs, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules/"+name+"/runs", nil, func() ([]gateway.ScheduleRun, error) {
-		return admin.ScheduleRuns(ctx, c, name, shownRuns)
+	page, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules/"+name+"/runs", nil, func() (gateway.Page[gateway.ScheduleRun], error) {
+		runs, err := admin.ScheduleRuns(ctx, c, name, shownRuns)
+		return gateway.Page[gateway.ScheduleRun]{Items: runs}, err
 	})
+	runs := page.Items
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Talk
 	turnlog.Own
 	turnlog.Lists
 	memory.Notes
@@ -80,6 +81,8 @@ type Store interface {
 	journal.Shadows
 	usage.Log
 	egress.Records
+	Journal
+	KeyedWrites
 	Values
 	Owners
 	Pruning

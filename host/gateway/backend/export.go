@@ -1,132 +1,89 @@
 package backend
 
 import (
-	"archive/zip"
+	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"mime"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/session"
-	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/agent/transcript"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// exported is person.json of an export.
-type exported struct {
-	Exported time.Time          `json:"exported"`
-	Persons  []gateway.Person   `json:"persons"` // one for each id of the person
-	Sessions []exportedSession  `json:"sessions"`
-	Usage    []gateway.UsageSum `json:"usage"` // by day
-	Files    []exportedFile     `json:"files"`
-	Notes    []memory.Note      `json:"notes"`
-}
-
-type exportedSession struct {
-	Key  message.SessionKey `json:"key"`
-	File string             `json:"file"`
-}
-
-type exportedFile struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	File string `json:"file"`
-}
-
-// maxNotes bounds the notes of an export; agents keep fewer.
-const maxNotes = 100_000
-
-// Export implements gateway.People: person.json, and what it names. A zip file without its end is one that was cut off.
-func (p People) Export(ctx context.Context, sender message.SenderKey, w io.Writer) error {
-	index := exported{Exported: time.Now().UTC(), Sessions: []exportedSession{}, Files: []exportedFile{}, Usage: []gateway.UsageSum{}}
-	all := p.Persons(sender)
-	for _, id := range all {
-		person, err := p.Person(ctx, id)
-		if err != nil && id == sender {
-			return err
-		}
-		if err == nil {
-			index.Persons = append(index.Persons, person)
-		}
-		sums, err := p.Store.SumUsage(ctx, usage.ByDay, usage.Filter{Sender: id})
+// Export implements gateway.Conversations.
+func (c Conversations) Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error {
+	turns, err := c.allTurns(ctx, channel, conversation)
+	if err != nil {
+		return err
+	}
+	if !markdown {
+		return c.exportSessions(ctx, turns, w)
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "# %s\n", strings.Join(strings.Fields(c.title(ctx, channel, conversation)), " "))
+	for _, t := range turns {
+		pieces, err := c.describe(ctx, t)
 		if err != nil {
 			return err
 		}
-		index.Usage = append(index.Usage, gateway.UsageSums(sums)...)
-	}
-	notes, err := p.Store.SearchNotes(ctx, memory.NoteQuery{Persons: memory.Scopes(all), Limit: maxNotes})
-	if err != nil {
-		return err
-	}
-	index.Notes = append([]memory.Note{}, notes...)
-	keys, err := p.Store.SessionsOf(ctx, all...)
-	if err != nil {
-		return err
-	}
-	out := zip.NewWriter(w)
-	for i, key := range keys {
-		s := exportedSession{key, fmt.Sprintf("sessions/%04d.jsonl", i+1)}
-		f, err := out.Create(s.File)
-		if err == nil {
-			err = session.Export(ctx, p.Store, key, index.Exported, f)
+		for _, p := range pieces {
+			writePiece(out, t, p)
 		}
-		if err != nil {
+	}
+	return out.Flush()
+}
+
+// exportSessions writes the sessions of turns as flynn session export does, each of which flynn session import takes.
+func (c Conversations) exportSessions(ctx context.Context, turns []turnlog.Turn, w io.Writer) error {
+	var keys []message.SessionKey
+	for _, t := range turns {
+		if !slices.Contains(keys, t.Session) {
+			keys = append(keys, t.Session)
+		}
+	}
+	now := time.Now()
+	for _, key := range keys {
+		if err := session.Export(ctx, c.Store, key, now, w); err != nil {
 			return err
 		}
-		index.Sessions = append(index.Sessions, s)
 	}
-	if index.Files, err = p.exportFiles(ctx, all, out); err != nil {
-		return err
-	}
-	f, err := out.Create("person.json")
-	if err != nil {
-		return err
-	}
-	text, err := jsonform.Marshal(index)
-	if err == nil {
-		_, err = f.Write(append(text, '\n'))
-	}
-	if err != nil {
-		return err
-	}
-	return out.Close()
+	return nil
 }
 
-// exportFiles writes the files that a person has sent. Their names in the export are their digests, because people choose names freely.
-func (p People) exportFiles(ctx context.Context, all []message.SenderKey, out *zip.Writer) ([]exportedFile, error) {
-	list, done := []exportedFile{}, map[string]bool{}
-	for _, id := range all {
-		for _, digest := range p.Media.Of(id) {
-			if done[digest] {
-				continue
-			}
-			done[digest] = true
-			body, info, err := p.Media.Open(ctx, digest)
-			if err != nil {
-				continue // it has gone meanwhile
-			}
-			v := exportedFile{Name: info.Name, Type: info.Type(), File: "files/" + digest + extension(info.Type())}
-			f, err := out.Create(v.File)
-			if err == nil {
-				_, err = io.Copy(f, body)
-			}
-			_ = body.Close()
-			if err != nil {
-				return nil, fmt.Errorf("export a file: %w", err)
-			}
-			list = append(list, v)
+// writePiece writes a piece of a turn as Markdown. A message is a quotation and a tool's text a block of code, so that neither can pass
+// for another part of the page.
+func writePiece(out io.Writer, t turnlog.Turn, p transcript.Piece) {
+	at := p.At.UTC().Format("2006-01-02 15:04:05 UTC")
+	switch {
+	case p.Said:
+		fmt.Fprintf(out, "\n## %s, %s\n\n> %s\n", oneLine(string(t.Sender)), at, strings.ReplaceAll(lines(p.Text), "\n", "\n> "))
+	case p.Call != nil:
+		fmt.Fprintf(out, "\n### Call of %s, %s\n\n%s", oneLine(p.Call.Tool), oneLine(p.Call.Decision), block("json", string(p.Call.Args)))
+		if p.Done {
+			io.WriteString(out, "\n"+block("text", p.Text))
 		}
+	default:
+		fmt.Fprintf(out, "\n## %s, %s\n\n%s\n", oneLine(t.Agent), at, lines(p.Text))
 	}
-	return list, nil
 }
 
-func extension(kind string) string {
-	if list, err := mime.ExtensionsByType(kind); err == nil && len(list) > 0 {
-		return list[0]
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// lines ends all lines alike.
+func lines(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// block returns a block of code, between fences that are not in its text.
+func block(kind, text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
 	}
-	return ""
+	return fence + kind + "\n" + strings.TrimSuffix(lines(text), "\n") + "\n" + fence + "\n"
 }

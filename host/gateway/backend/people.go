@@ -22,7 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// People are the persons whom the host knows. See export.go, erase.go and block.go for what is done with what it has of them.
+// People are the persons whom the host knows. See exportperson.go, erase.go and block.go for what is done with what it has of them.
 type People struct {
 	Config   func() *config.Config
 	Roles    func() *route.Roles

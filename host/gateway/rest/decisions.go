@@ -11,38 +11,26 @@ import (
 // decisions shows what was decided.
 type decisions struct{ gateway.Decisions }
 
-// List is a part of a list that can be long.
-type List[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty" doc:"The cursor of what follows; nothing does if it is missing"`
-}
-
-// InList is the place in a list.
-type InList struct {
-	Cursor string `query:"cursor" maxLength:"256" doc:"The next of the answer before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
-}
-
-func listOf[T any](items []T, next string, err error) (List[T], error) {
+func listOf[T any](items []T, next string, err error) (gateway.Page[T], error) {
 	items, err = orEmpty(items, err)
-	return List[T]{items, next}, err
+	return gateway.Page[T]{Items: items, Next: next}, err
 }
 
 func (d decisions) register(r *registrar) {
 	const subject = "Decisions"
 	type filter struct {
-		InList
+		Paging
 		SinceTime
 		Policy  string            `query:"policy" maxLength:"256" doc:"The name of a policy, table or host"`
 		Kind    string            `query:"kind" maxLength:"64" doc:"route_table, route, tool, enforce, ..."`
 		Agent   string            `query:"agent" maxLength:"256"`
 		Tool    string            `query:"tool" maxLength:"256"`
 		Person  message.SenderKey `query:"person" maxLength:"1024" doc:"instance:platform-id"`
-		Outcome string            `query:"outcome" maxLength:"64" doc:"The first word of the answer, such as deny, or failed"`
+		Outcome string            `query:"outcome" maxLength:"64" doc:"A word of the answer, such as deny, or failed"`
 	}
 	add(r, Operation{ID: "list-decisions", Method: http.MethodGet, Path: "/decisions", Subject: subject, Least: owner,
 		Summary: "What was decided about messages and tool calls, latest first; a part may be short, or empty, and have a next one"},
-		func(ctx context.Context, _ gateway.Caller, in *filter) (List[gateway.Decision], error) {
+		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[gateway.Decision], error) {
 			return listOf(d.Decisions.Decisions(ctx, gateway.DecisionQuery{
 				Policy: in.Policy, Kind: in.Kind, Agent: in.Agent, Tool: in.Tool, Person: in.Person, Outcome: in.Outcome, Since: in.Since, Cursor: in.Cursor, Limit: in.Limit,
 			}))

@@ -34,7 +34,7 @@ func (p persons) register(r *registrar) {
 	}
 	add(r, Operation{ID: "list-known", Method: http.MethodGet, Path: "/people/known", Subject: subject, Least: owner,
 		Summary: "Everybody who asked, is in, is listed by id in flynn.toml or was answered, by id"},
-		func(ctx context.Context, _ gateway.Caller, in *query) (List[gateway.AccessEntry], error) {
+		func(ctx context.Context, _ gateway.Caller, in *query) (gateway.Page[gateway.AccessEntry], error) {
 			list, err := p.Known(ctx, in.Cursor, in.Words, in.Limit+1)
 			next := ""
 			if len(list) > in.Limit {

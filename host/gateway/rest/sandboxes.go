@@ -53,7 +53,7 @@ func (s sandboxes) register(r *registrar) {
 		})
 	s.files(r, subject)
 	type filter struct {
-		InList
+		Paging
 		SinceTime
 		Session string `query:"session" maxLength:"1024"`
 		Agent   string `query:"agent" maxLength:"256"`
@@ -61,7 +61,7 @@ func (s sandboxes) register(r *registrar) {
 	}
 	add(r, Operation{ID: "list-egress", Method: http.MethodGet, Path: "/egress", Subject: subject, Least: owner,
 		Summary: "What programs in sandboxes asked the network for, latest first"},
-		func(ctx context.Context, _ gateway.Caller, in *filter) (List[egress.Record], error) {
+		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[egress.Record], error) {
 			return listOf(s.Egress(ctx, egress.RecordFilter{
 				Session: in.Session, Agent: in.Agent, Denied: in.Denied, Since: in.Since, Before: in.Cursor, Limit: in.Limit,
 			}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 	"github.com/flynnhost/flynn/host/gateway"
 )
 
@@ -15,18 +16,20 @@ type ByName struct {
 	Name string `path:"name" minLength:"1" maxLength:"256"`
 }
 
-// runsLimit bounds the runs in an answer.
-const runsLimit = 100
-
 func (s schedules) register(r *registrar) {
 	const subject = "Schedules"
 	add(r, Operation{ID: "list-schedules", Method: http.MethodGet, Path: "/schedules", Subject: subject, Least: owner, Summary: "All schedules"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.ScheduleStatus, error) {
 			return orEmpty(s.Schedules.Schedules(ctx))
 		})
+	type runs struct {
+		ByName
+		Paging
+	}
 	add(r, Operation{ID: "list-runs", Method: http.MethodGet, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "The last runs of a schedule, latest first"},
-		func(ctx context.Context, _ gateway.Caller, in *ByName) ([]gateway.ScheduleRun, error) {
-			return orEmpty(s.ScheduleRuns(ctx, in.Name, runsLimit))
+		func(ctx context.Context, _ gateway.Caller, in *runs) (gateway.Page[gateway.ScheduleRun], error) {
+			list, err := s.ScheduleRuns(ctx, in.Name, timetable.KeepRuns)
+			return paged(list, in.Paging, func(v gateway.ScheduleRun) string { return position(v.Due, v.Event) }), err
 		})
 	add(r, Operation{ID: "run-schedule", Method: http.MethodPost, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "Start a run now, besides those that are due"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.ScheduleRun, error) {

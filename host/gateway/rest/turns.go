@@ -62,7 +62,7 @@ type turnList struct{ gateway.Turns }
 
 func (t turnList) register(r *registrar) {
 	type filter struct {
-		InList
+		Paging
 		SinceTime
 		Person  message.SenderKey `query:"person" maxLength:"1024" doc:"instance:platform-id"`
 		Agent   string            `query:"agent" maxLength:"256"`
@@ -71,7 +71,7 @@ func (t turnList) register(r *registrar) {
 	}
 	add(r, Operation{ID: "list-turns", Method: http.MethodGet, Path: "/turns", Subject: "Turns", Least: owner,
 		Summary: "Turns, and messages that no turn took, latest first"},
-		func(ctx context.Context, _ gateway.Caller, in *filter) (List[explain.Listed], error) {
+		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[explain.Listed], error) {
 			f := turnlog.TurnFilter{Person: in.Person, Agent: in.Agent, Channel: in.Channel, State: in.Outcome, Since: in.Since, Limit: in.Limit}
 			items, next, err := t.Turns.Turns(ctx, f, in.Cursor)
 			if errors.Is(err, explain.ErrCursor) {

@@ -121,7 +121,8 @@ type AuditFilter struct {
 	Kind    string
 	Subject string
 	Since   time.Time
-	Limit   int // the latest so many; 1000
+	Below   int64 // only rows with a lesser ID; 0 means all
+	Limit   int   // the latest so many; 1000
 }
 
 // Audit keeps the rows for good.

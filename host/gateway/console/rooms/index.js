@@ -8,6 +8,9 @@ export const rooms = [
   { name: "today", group: "now", least: "owner", load: () => import("./today.js") },
   { name: "me", group: "now", least: "guest", signedIn: true, load: () => import("./me.js") },
   { name: "people", group: "people", least: "owner", load: () => import("./people.js") },
+  { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
+  { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
+  { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
 ];
 
 // isFor reports whether a room is for the person who looks; one that is signedIn is not for the token of the machine.
