@@ -21,8 +21,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
-// operations says for every operation what comes of it. In path and body, {me} is the sender of the person whose things are named, {talk},
-// {old} and {chat} are conversations of his, {turn} a turn, {login} and {logout} are sign-ins of his, and {ask} is a request of his for approval.
+// operations says for every operation what comes of it. In a path, {me} and {person} are the sender of the person whose
+// things are named, {talk} and {old} are conversations of his, {turn} is a turn, {logout} a sign-in, and {ask} a request of his for approval.
 var operations = map[string]struct {
 	path  string // with its query, if it differs from the operation's
 	body  string // text of JSON, or of the type that the operation takes
@@ -63,6 +63,12 @@ var operations = map[string]struct {
 	"list-repeats":        {owner: 200},
 	"forget":              {body: `{"ids":[99999]}`, owner: 200},
 	"list-people":         {owner: 200},
+	"list-known":          {path: "/people/known?limit=2", owner: 200},
+	"get-person":          {path: "/people/{person}", owner: 200, own: 200, foreign: 404},
+	"export-person":       {path: "/people/{person}/export", owner: 200, own: 200, foreign: 404},
+	"erase-person":        {path: "/people/tg:nobody/data", owner: 200},
+	"block-person":        {path: "/people/tg:nobody/block", owner: 204},
+	"unblock-person":      {path: "/people/tg:nobody/block", owner: 204},
 	"decide-pairing":      {body: `{"code":"AAAA-AAAA","approve":true}`, owner: 404},
 	"set-role":            {path: "/people/{me}", body: `{"role":"guest"}`, owner: 404},
 	"revoke-pairing":      {path: "/people/tg:nobody", owner: 404},
@@ -275,9 +281,12 @@ func (c callers) arrive(name, token string) person {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	in := "/conversations/" + me.Channel + "/"
+	in, somebody := "/conversations/"+me.Channel+"/", me.Sender
+	if me.SignIn == "" {
+		somebody = "tg:zoe" // the token is no person of a channel
+	}
 	p.ids = strings.NewReplacer("/conversations/{talk}", in+url.PathEscape(p.conversation), "/conversations/{old}", in+url.PathEscape(prefix+"old"),
-		"{turn}", turn, "{logout}", logout, "{ask}", a.ID, "{me}", url.PathEscape(string(me.Sender)), "{frontend}", me.Channel, "{channel}", me.Channel,
+		"{turn}", turn, "{logout}", logout, "{ask}", a.ID, "{me}", url.PathEscape(string(me.Sender)), "{person}", url.PathEscape(string(somebody)), "{frontend}", me.Channel, "{channel}", me.Channel,
 		"{conversation}", url.QueryEscape(p.conversation))
 	return p
 }
@@ -288,7 +297,7 @@ func (c callers) me(token string) (me gateway.Me) {
 	return me
 }
 
-func newCallers(t *testing.T) callers {
+func newCallers(t *testing.T, more ...string) callers {
 	t.Helper()
 	s := demoHost(t, `
 [access]
@@ -300,7 +309,7 @@ conversation_rate_per_minute = 1000
 plugin = "telegram"
 trust_senders = true
 access = "pair"
-`)
+`+strings.Join(more, ""))
 	c := callers{t, s.host, strings.TrimSuffix(s.host.gateway.URL(), "/#token="+s.token())}
 	c.write("bob", "let me in")
 	list, err := c.h.backend().Access.Access(t.Context())
@@ -447,10 +456,33 @@ func (c callers) sockets(people ...person) {
 			}
 		}
 	}
-	if _, resp, err := websocket.Dial(c.t.Context(), c.base+gateway.SocketPath, &websocket.DialOptions{
-		Subprotocols: []string{gateway.Subprotocol}, HTTPHeader: http.Header{"Origin": {"http://evil.example"}},
-	}); err == nil || resp.StatusCode != http.StatusForbidden {
-		c.t.Errorf("a socket from another page: %v", err)
+	terminal := strings.ReplaceAll(gateway.TerminalPath, "{id}", "none")
+	for path, protocol := range map[string]string{gateway.SocketPath: gateway.Subprotocol, terminal: gateway.TerminalProtocol} {
+		if _, resp, err := websocket.Dial(c.t.Context(), c.base+path, &websocket.DialOptions{
+			Subprotocols: []string{protocol}, HTTPHeader: http.Header{"Origin": {"http://evil.example"}},
+		}); err == nil || resp.StatusCode != http.StatusForbidden {
+			c.t.Errorf("a socket %s from another page: %v", path, err)
+		}
+	}
+	for _, by := range append(people, person{name: "nobody", token: "wrong"}) {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+		conn, _, err := websocket.Dial(ctx, c.base+terminal, &websocket.DialOptions{Subprotocols: []string{gateway.TerminalProtocol}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"hello","token":"`+by.token+`","rows":24,"cols":80}`)); err != nil {
+			c.t.Fatal(err)
+		}
+		got := c.frame(ctx, conn).Code
+		want := map[bool]string{true: gateway.CodeNotFound, false: gateway.CodeForbidden}[by.role == route.Owner]
+		if by.token == "wrong" && (got == gateway.CodeUnauthorized || got == gateway.CodeLimited) {
+			want = got
+		}
+		if got != want && (by.role != route.Owner || got != gateway.CodeUnavailable) { // there is no sandbox of the name, or no engine
+			c.t.Errorf("%s (%s) opens a terminal: %q, want %q", by.name, by.role, got, want)
+		}
+		conn.CloseNow()
+		cancel()
 	}
 }
 

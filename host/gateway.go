@@ -27,7 +27,7 @@ func (h *Host) backend() gateway.Backend {
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
 		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
 		Status:        h.status(),
-		Access:        backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Access:        backend.Access{Pairings: h.pairings, SignIns: h.signIns, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Files:         backend.Files{Keeper: h.files},
 		Events:        h.feed,
 		Explains:      explain.Reader{Store: h.store},
@@ -41,7 +41,7 @@ func (h *Host) backend() gateway.Backend {
 		Channels:  channels.Channels{Settings: edits, Launcher: h.launcher, States: h.channelStates},
 		Doctor:    &doctor.Self{Subject: h.subject()},
 		Installed: backend.Installed{Config: h.holder.Current, Log: h.log},
-
+		People:    h.people(),
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Trials:    backend.NewTrials(policies, h.store),
@@ -53,8 +53,8 @@ func (h *Host) backend() gateway.Backend {
 		Models:    &backend.Models{Current: h.now, Runner: h.runner},
 		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
-		SignIns:   backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted},
-		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now},
+		SignIns:   h.signedIn(),
+		Usages:    h.usage(),
 	}
 }
 
@@ -67,6 +67,22 @@ func (h *Host) status() backend.Status {
 		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
 		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
 		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
+	}
+}
+
+func (h *Host) usage() backend.Usage {
+	return backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now}
+}
+
+func (h *Host) signedIn() backend.SignIns {
+	return backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted}
+}
+
+func (h *Host) people() backend.People {
+	return backend.People{
+		Config: inForce{h}.config, Roles: func() *route.Roles { return h.current.Load().Roles }, Pairings: h.pairings, SignIns: h.signedIn(),
+		Usage: h.usage(), Media: h.files.Media(), Keeper: h.sessions, Files: h.fleet, Persons: inForce{h}.Persons, Store: h.store,
+		Edit: backend.Editor{Holder: h.holder, Getenv: h.getenv, Checks: Checks(), One: &h.editing},
 	}
 }
 

@@ -100,6 +100,7 @@ type Host struct {
 	elevated  *elevate.Mode
 	pairings  *pairing.Service
 	signIns   *signin.Service
+	editing   sync.Mutex // of flynn.toml
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch

@@ -113,6 +113,9 @@ func TestRightsEndAtOnce(t *testing.T) {
 		t.Errorf("a revoked person is answered %d", got)
 	}
 	closed(ctx, conn, gateway.CodeUnauthorized)
+	if list := c.h.signIns.List("tg:bob"); len(list) != 0 {
+		t.Errorf("a revoked person is still signed in: another pairing would bring %+v back", list)
+	}
 
 	ann := c.arrive("ann", "")
 	ctx, conn = watch(ann)
@@ -126,5 +129,15 @@ func TestRightsEndAtOnce(t *testing.T) {
 	closed(ctx, conn, gateway.CodeUnauthorized)
 	if got, text := c.ask("", "", http.MethodPost, rest.Prefix+"/sign-in", "application/json", `{"code":"`+code+`"}`); got != http.StatusNotFound {
 		t.Errorf("a link from before the end of all sign-ins: %d %s", got, text)
+	}
+}
+
+// TestConsoleFollowsTheRulesOfTheChannel: what is said about a channel holds for its people at the console.
+func TestConsoleFollowsTheRulesOfTheChannel(t *testing.T) {
+	c := newCallers(t, "[routing.channels]\ntg = \"safe\"\n[agent_configs.safe]\ntool_profile = \"minimal\"\n")
+	ann := c.arrive("ann", "")
+	turns, err := c.h.store.History(t.Context(), message.ConsoleChannel, ann.conversation, 10)
+	if err != nil || len(turns) != 1 || turns[0].Agent != "safe" {
+		t.Errorf("answered by %+v (%v), want the agent of the channel", turns, err)
 	}
 }

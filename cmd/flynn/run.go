@@ -35,6 +35,7 @@ func commands() []*cli.Command {
 		pluginCommand(),
 		routeCommand(),
 		accessCommand(),
+		consoleCommand(),
 		policyCommand(),
 		channelCommand(),
 		modelCommand(),

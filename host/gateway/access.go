@@ -24,8 +24,11 @@ type Access interface {
 type AccessEntry struct {
 	Sender message.SenderKey `json:"sender"`         // "instance:platform-id"
 	Name   string            `json:"name,omitempty"` // display name, chosen by the sender
-	State  string            `json:"state"`          // "open", "paired", "denied"
-	Role   string            `json:"role,omitempty"` // that the pairing gives
+	// State is "open", "paired" or "denied", or, for persons without a pairing, "listed" in flynn.toml or "answered" before.
+	State string `json:"state"`
+	Role  string `json:"role,omitempty"` // that the pairing gives
+	// Effective is the role that the sender has now; empty for one who is not answered.
+	Effective string `json:"effective,omitempty"`
 	// Configured is the entry of flynn.toml about the sender: a role that overrides the pairing's, or "blocked".
 	Configured string `json:"configured,omitempty"`
 	// Identity reports how well the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".

@@ -30,6 +30,7 @@ type Backend struct {
 	Files         Files
 	Memory        Memory
 	Models        Models
+	People        People
 	Plugins       Plugins
 	Policies      Policies
 	Trials        PolicyTrials

@@ -147,6 +147,15 @@ func (m Message) SenderKey() SenderKey {
 	return NewSenderKey(m.Channel, m.Sender.ID)
 }
 
+// Own returns a message of the console as its sender would have written it in a private chat on his own channel: rules and policies are
+// about people there, and must not end where the console begins. It returns other messages as they are.
+func (m Message) Own() Message {
+	if m.Channel == ConsoleChannel {
+		m.Channel, m.Sender.ID, _ = SenderKey(m.Sender.ID).Cut()
+	}
+	return m
+}
+
 // ConversationKey returns the key of the conversation.
 func (m Message) ConversationKey() ConversationKey {
 	return NewConversationKey(m.Channel, m.Conversation.ID)

@@ -14,8 +14,9 @@ type Own interface {
 	ConversationsOf(ctx context.Context, sender message.SenderKey, limit int) ([]Conversation, error)
 	// BelongsTo reports whether a conversation is a sender's: he was answered there, and nobody else was or waits to be.
 	BelongsTo(ctx context.Context, sender message.SenderKey, conversation message.ConversationKey) (bool, error)
-	// SessionsOf returns the sessions in which a sender, and nobody else, was answered, by key, without those of delegated turns.
-	SessionsOf(ctx context.Context, sender message.SenderKey) ([]message.SessionKey, error)
+	// SessionsOf returns the sessions in which one of the sender keys of a person, and nobody else, was answered, by key, without those of
+	// delegated turns.
+	SessionsOf(ctx context.Context, person ...message.SenderKey) ([]message.SessionKey, error)
 }
 
 // Conversation is a conversation with turns.

@@ -5,17 +5,27 @@ import { away } from "./lib/live.js";
 import "./lib/notify.js";
 import { showSide } from "./lib/side.js";
 import { t } from "./lib/text.js";
-import { token } from "./lib/token.js";
+import { known, may, me } from "./lib/me.js";
+import { ByLink, Person } from "./lib/signin.js";
+import { code, token } from "./lib/token.js";
 import { effect, html, render } from "./lib/ui.js";
-import { grouped, roomOf, rooms, titleOf } from "./rooms/index.js";
+import { grouped, isFor, roomOf, rooms, titleOf } from "./rooms/index.js";
 import * as chat from "./chat/chat.js";
 
 let shown = null; // the room
 
 // route shows what the address names.
 async function route() {
+  if (code) {
+    byId("chat").hidden = byId("side").hidden = true;
+    byId("room").hidden = false;
+    show(html`<${ByLink} />`);
+    return;
+  }
+  await known;
   const [name, ...rest] = location.hash.slice(1).split("/");
-  const room = name && token ? roomOf(name) : null;
+  const found = name && token ? roomOf(name) : null;
+  const room = found && isFor(found) ? found : null;
   const inRoom = Boolean(name && token);
   byId("room").hidden = !inRoom;
   byId("chat").hidden = inRoom;
@@ -79,9 +89,9 @@ function mark(name) {
     <a href=${"#" + room.name} aria-current=${room.name === name ? "page" : undefined} onClick=${() => showSide(false)}>${titleOf(room)}</a></li>`)}</ul></section>`), byId("room-side"));
 }
 
-byId("to-rooms").addEventListener("click", () => { if (token) go(rooms[0].name); });
+byId("to-rooms").addEventListener("click", () => { if (token) go(rooms.find(isFor).name); });
 byId("to-chat").addEventListener("click", () => {
-  location.hash = chat.address() || "#/web/main";
+  location.hash = chat.address() || `#/${me.channel}/${encodeURIComponent(me.prefix + "main")}`;
   showSide(false);
 });
 // Halt is in reach everywhere; the dialog says what it does, and has the button that does it.
@@ -89,6 +99,12 @@ addEventListener("click", (e) => {
   if (!e.target.closest?.("[data-halt]")) return;
   byId("open-status").click();
   byId("halt").focus();
+});
+known.then(() => {
+  byId("views").hidden = Boolean(token) && !rooms.some(isFor);
+  if (!me.sign_in) return;
+  for (const node of document.querySelectorAll("#open-status, [data-halt]")) node.hidden = !may("owner");
+  render(html`<${Person} />`, byId("person"));
 });
 addEventListener("hashchange", route);
 effect(() => { document.body.classList.toggle("unreachable", away.value); });

@@ -2,6 +2,7 @@
 
 export const texts = {
   shell: {
+    unpriced: "price unknown",
     loading: "Loading …",
     showSide: "Show navigation",
     halt: "Halt",

@@ -47,6 +47,7 @@ type Backend struct {
 	order     []string // of approvals
 	grants    []gateway.Grant
 	strangers []gateway.AccessEntry
+	persons   []person
 	serial    int
 	halted    *gateway.HaltStatus
 	reason    string            // of traces
@@ -116,7 +117,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, People: people{b}, SignIns: b, Explains: b, Files: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.

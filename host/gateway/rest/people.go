@@ -9,7 +9,15 @@ import (
 )
 
 // people lets people in, and out.
-type people struct{ gateway.Access }
+type people struct {
+	gateway.Access
+	all gateway.People // may be nil
+}
+
+// OfPerson is the path of a person.
+type OfPerson struct {
+	Sender message.SenderKey `path:"sender" minLength:"1" maxLength:"1024" doc:"instance:platform-id"`
+}
 
 func (p people) register(r *registrar) {
 	const subject = "People"
@@ -27,9 +35,6 @@ func (p people) register(r *registrar) {
 		func(ctx context.Context, by gateway.Caller, in *decision) (gateway.AccessEntry, error) {
 			return p.DecidePairing(ctx, in.Body.Code, in.Body.Approve, string(by.Sender))
 		})
-	type OfPerson struct {
-		Sender message.SenderKey `path:"sender" minLength:"1" maxLength:"1024" doc:"instance:platform-id"`
-	}
 	type role struct {
 		OfPerson
 		Body struct {
@@ -44,4 +49,7 @@ func (p people) register(r *registrar) {
 		func(ctx context.Context, by gateway.Caller, in *OfPerson) error {
 			return p.RevokePairing(ctx, in.Sender, string(by.Sender))
 		})
+	if p.all != nil {
+		persons{p.all}.register(r)
+	}
 }

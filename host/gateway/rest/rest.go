@@ -127,7 +127,7 @@ func (a *API) register(r *registrar) {
 		turnList{b.Turns}.register(r)
 	}
 	if b.Access != nil {
-		people{b.Access}.register(r)
+		people{b.Access, b.People}.register(r)
 	}
 	if b.Events != nil {
 		(&events{Events: b.Events}).register(r)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -44,8 +45,13 @@ func senderOn(channel string, sender message.SenderKey) string {
 }
 
 // SessionsOf implements turnlog.Own.
-func (s *Store) SessionsOf(ctx context.Context, sender message.SenderKey) ([]message.SessionKey, error) {
-	return list(ctx, s.read, scanText[message.SessionKey], `SELECT s.session FROM (SELECT DISTINCT session FROM turns WHERE sender = ?1 AND parent = '') s
-		WHERE NOT EXISTS (SELECT 1 FROM turns o WHERE o.session = s.session AND o.sender <> ?1)
-		AND EXISTS (SELECT 1 FROM sessions WHERE key = s.session) ORDER BY 1`, sender)
+func (s *Store) SessionsOf(ctx context.Context, person ...message.SenderKey) ([]message.SessionKey, error) {
+	ids, err := jsonform.Marshal(person)
+	if err != nil || len(person) == 0 {
+		return nil, err
+	}
+	return list(ctx, s.read, scanText[message.SessionKey], `WITH person AS (SELECT value AS id FROM json_each(CAST(?1 AS TEXT)))
+		SELECT s.session FROM (SELECT DISTINCT session FROM turns WHERE sender IN (SELECT id FROM person) AND parent = '') s
+		WHERE NOT EXISTS (SELECT 1 FROM turns o WHERE o.session = s.session AND o.sender NOT IN (SELECT id FROM person))
+		AND EXISTS (SELECT 1 FROM sessions WHERE key = s.session) ORDER BY 1`, ids)
 }

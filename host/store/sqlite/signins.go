@@ -71,22 +71,9 @@ func (s *Store) changeSignIns(ctx context.Context, query string, args ...any) er
 	return nil
 }
 
-const (
-	listSignIns    = "SELECT id, digest, sender, began, used FROM signins ORDER BY id"
-	signInsVersion = 21 // the first schema version with sign-ins
-)
-
 // ListSignIns implements signins.Store.
 func (s *Store) ListSignIns(ctx context.Context) ([]signins.SignIn, error) {
-	return list(ctx, s.read, scanSignIn, listSignIns)
-}
-
-// ListSignIns implements the method of signins.Store for reading.
-func (r *Reader) ListSignIns(ctx context.Context) ([]signins.SignIn, error) {
-	if r.version < signInsVersion {
-		return nil, nil
-	}
-	return list(ctx, r.db, scanSignIn, listSignIns)
+	return list(ctx, s.read, scanSignIn, "SELECT id, digest, sender, began, used FROM signins ORDER BY id")
 }
 
 func scanSignIn(scan func(...any) error) (signins.SignIn, error) {

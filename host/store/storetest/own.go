@@ -55,5 +55,8 @@ func ownIsFound(t *testing.T, open Opener) {
 	}
 	equal(t, "sessions", must[[]message.SessionKey](t)(s.SessionsOf(t.Context(), "irc:ann")),
 		[]message.SessionKey{"console:irc:ann~x:main", "irc/dm:a:main", "irc/dm:ann:main", "schedule:daily:main"})
+	equal(t, "sessions of both as one", must[[]message.SessionKey](t)(s.SessionsOf(t.Context(), "irc:bob", "irc:ann")),
+		[]message.SessionKey{"console:irc:ann~x:main", "irc/dm:a:main", "irc/dm:ann:main", "irc/dm:b:main", "irc:#group:main", "schedule:daily:main"})
+	equal(t, "sessions of nobody", must[[]message.SessionKey](t)(s.SessionsOf(t.Context())), []message.SessionKey(nil))
 	equal(t, "sessions of bob", must[[]message.SessionKey](t)(s.SessionsOf(t.Context(), "irc:bob")), []message.SessionKey{"irc/dm:b:main"})
 }

@@ -111,7 +111,8 @@ const (
 	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
 	AuditDeleted      = "session_deleted"
-	AuditTerminal     = "terminal" // a person opened a terminal in a sandbox
+	AuditErased       = "person_erased" // what the host had of a sender was deleted
+	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
 	AuditTerminalEnd  = "terminal_ended"
 )
 

@@ -2,6 +2,8 @@
 // answer, and the rest in a closed section.
 
 import { byId, el, clock, revealed } from "../lib/dom.js";
+import { may } from "../lib/me.js";
+import { t } from "../lib/text.js";
 import { place } from "./calls.js";
 
 const settle = 500; // milliseconds
@@ -91,9 +93,8 @@ export class Approvals {
           fact("Session allows", a.session_covers),
           fact("Like a shell", a.session_shell),
           fact("Always allows", a.standing_covers), fact("Not always", a.session_shell ? "" : a.not_standing))),
-      el("div", { class: "buttons" },
-        el("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny"),
-        ...grants));
+      may("owner") ? el("div", { class: "buttons" }, el("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny"), ...grants)
+        : el("p", {}, t("signin.waits")));
     // A card that appears under a moving pointer must not receive the click.
     setTimeout(() => { for (const b of grants) b.disabled = false; }, settle);
     return card;

@@ -1,6 +1,7 @@
 // The chat. The address's fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
 
 import { byId, el, revealed } from "../lib/dom.js";
+import { fresh, may, me, writes } from "../lib/me.js";
 import { keep, token, tokenIn } from "../lib/token.js";
 import { Approvals } from "./approvals.js";
 import { Pairings } from "./pairings.js";
@@ -87,7 +88,7 @@ function deleted(c) {
   }
   draft.value = "";
   socket.drop();
-  openConversation("web", crypto.randomUUID());
+  openConversation(...fresh());
   byId("polite").textContent = "The conversation is deleted.";
   draft.focus();
 }
@@ -101,7 +102,7 @@ function frame(f) {
       introduce(f.intro ?? {});
       approvals.release();
       panel.refresh();
-      pairings.refresh();
+      if (may("owner")) pairings.refresh();
       break;
     case "history":
       transcript.history(f.entries, f.live ?? [], socket.unsent());
@@ -139,7 +140,7 @@ function introduce(intro) {
 }
 
 function state(name, detail) {
-  const words = { connecting: "Connecting", connected: "Connected", waiting: "Reconnecting", refused: "Not signed in" };
+  const words = { connecting: "Connecting", connected: "Connected", waiting: "Reconnecting", refused: "Not signed in", denied: "Not yours" };
   byId("connection").className = "connection " + name;
   byId("connection").textContent = words[name];
   if (name === "connected") notice("");
@@ -227,7 +228,7 @@ function grow() {
 
 byId("stop").addEventListener("click", () => socket.stop());
 byId("new").addEventListener("click", () => {
-  openConversation("web", crypto.randomUUID());
+  openConversation(...fresh());
   showSide(false);
   draft.focus();
 });
@@ -251,7 +252,7 @@ resized.observe(scroll.firstElementChild);
 setInterval(() => {
   if (document.visibilityState !== "visible") return;
   panel.refresh();
-  pairings.refresh();
+  if (may("owner")) pairings.refresh();
 }, 15000);
 
 // start opens the conversation of the address, else that of this window, else the newest.
@@ -267,14 +268,15 @@ export async function start() {
   } catch {
     last = null;
   }
-  const to = addressed() ?? last ?? await newest() ?? ["web", "main"];
+  if (last && !may("owner") && !writes(...last)) last = null; // of somebody who was here before
+  const to = addressed() ?? last ?? await newest() ?? [me.channel, me.prefix + "main"];
   if (!socket) openConversation(...to); // nobody was faster
   draft.focus();
 }
 
 async function newest() {
   try {
-    const c = (await panel.get("/api/v1/conversations")).find((c) => c.channel === "web");
+    const c = (await panel.get("/api/v1/conversations")).find((c) => c.channel === me.channel && writes(c.channel, c.id));
     return c && [c.channel, c.id];
   } catch {
     return null; // the socket says what is wrong

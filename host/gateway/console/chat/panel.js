@@ -1,6 +1,7 @@
 // The list of conversations and the status of the host, from the JSON API.
 
 import { byId, el, clock } from "../lib/dom.js";
+import { may, me, writes } from "../lib/me.js";
 
 export class Panel {
   // open(channel, id) is called when a conversation is chosen.
@@ -39,9 +40,9 @@ export class Panel {
 
   async refresh() {
     try {
-      const [conversations, status] = await Promise.all([this.get("/api/v1/conversations"), this.get("/api/v1/status")]);
-      this.list(conversations);
-      this.status(status);
+      const [conversations, status] = await Promise.all([this.get("/api/v1/conversations"), may("owner") ? this.get("/api/v1/status") : null]);
+      this.list(may("owner") ? conversations : conversations.filter((c) => writes(c.channel, c.id)));
+      if (status) this.status(status);
     } catch {
       this.health("bad", "Not reachable");
     }
@@ -56,7 +57,7 @@ export class Panel {
         onclick: () => this.open(c.channel, c.id),
       },
       el("span", { class: "name" }, c.title || c.id),
-      el("span", { class: "sub" }, [c.channel === "web" ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
+      el("span", { class: "sub" }, [c.channel === me.channel ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
     // Rebuilding must keep the focus.
     const focused = byId("conversations").contains(document.activeElement) && document.activeElement.dataset.key;
     byId("conversations").replaceChildren(...lines);

@@ -45,6 +45,10 @@ export class Socket {
       this.handlers.state("refused", frame.message);
       return;
     }
+    if (frame.type === "error" && frame.code === "forbidden" && !this.greeted) {
+      this.close();
+      this.handlers.state("denied");
+    }
     if (frame.type === "accepted" || (frame.type === "error" && frame.id)) this.forget(frame.id);
     this.handlers.frame(frame);
     // Only the history shows what arrived before the connection was lost.

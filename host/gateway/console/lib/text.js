@@ -26,7 +26,7 @@ export function bytes(x) {
   return (unit && x < 10 ? x.toFixed(1) : Math.round(x)).toLocaleString() + " " + units[unit];
 }
 
-export const money = (usd) => "$" + Number(usd ?? 0).toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: usd > 0 && usd < 0.01 ? 4 : 2 });
+export const money = (usd) => usd == null ? t("shell.unpriced") : "$" + Number(usd).toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: usd > 0 && usd < 0.01 ? 4 : 2 });
 
 // time is a time in the reader's zone: of today its clock alone.
 export function time(value) {
