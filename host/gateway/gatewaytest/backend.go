@@ -138,7 +138,7 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 	c.info.Last = time.Now()
 	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
-	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
 	b.next(c)
 	return nil
 }
@@ -153,7 +153,7 @@ func (b *Backend) next(c *conversation) {
 	ctx, stop := context.WithCancel(b.ctx)
 	c.stop, c.info.Running, c.info.Agent = stop, true, "demo"
 	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
-	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id}}
+	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id, Files: m.FileNames()}}
 	c.turn = t
 	b.turns.Go(func() {
 		defer stop()
@@ -212,7 +212,7 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 		waiting = slices.Concat([]message.Message{c.turn.message}, waiting)
 	}
 	for _, m := range waiting {
-		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 	}
 	out = out[max(0, len(out)-limit):]
 	for i, e := range out {
