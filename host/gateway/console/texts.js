@@ -69,7 +69,7 @@ export const texts = {
     edit: "Edit",
     fork: "Fork",
     editLabel: "Edit this message, in a new conversation",
-    forkLabel: "Continue from here in a new conversation",
+    forkLabel: "Fork: continue from here in a new conversation",
   },
   // people: one block for each room, in the order of rooms/index.js
 };

@@ -49,8 +49,9 @@ type Backend struct {
 	strangers []gateway.AccessEntry
 	serial    int
 	halted    *gateway.HaltStatus
-	reason    string            // of traces
-	files     map[string][]byte // by handle
+	reason    string                         // of traces
+	files     map[string][]byte              // by handle
+	keyed     map[[2]string]store.KeyedWrite // by caller and key
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -116,7 +117,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.
