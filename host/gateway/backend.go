@@ -21,6 +21,7 @@ type Backend struct {
 	Status        Reporter
 	Access        Access
 	Events        Events
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
 	Keys          store.KeyedWrites
@@ -28,9 +29,15 @@ type Backend struct {
 	DryRuns       DryRuns
 	Files         Files
 	Memory        Memory
+	Models        Models
 	Plugins       Plugins
 	Policies      Policies
+	Trials        PolicyTrials
+	Decisions     Decisions
+	Turns         Turns
+	Sandboxes     Sandboxes
 	Reloads       Reloader
+	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
 	SignIns       SignIns
@@ -272,6 +279,16 @@ type PolicyStatus struct {
 	ShadowOf string `json:"shadow_of,omitempty"`
 	// Stateful counts the sampled decisions that a module in its first state would make differently.
 	Stateful int64 `json:"stateful,omitempty"`
+	// FuelTotal is that of all Decisions, FuelMax the most that one has cost, FuelLimit what one may cost.
+	FuelTotal int64 `json:"fuel_total,omitempty"`
+	FuelMax   int64 `json:"fuel_max,omitempty"`
+	FuelLimit int64 `json:"fuel_limit,omitempty"`
+	// Isolation is pure or warm. The policy is asked about Agents and Channels; empty is all.
+	Isolation string   `json:"isolation,omitempty"`
+	Agents    []string `json:"agents,omitempty"`
+	Channels  []string `json:"channels,omitempty"`
+	// AllowOnError lets calls pass when the policy fails.
+	AllowOnError bool `json:"dangerously_allow_on_error,omitempty"`
 }
 
 // SandboxStatus reports whether tools can run in a sandbox.

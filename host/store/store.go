@@ -66,6 +66,7 @@ type Store interface {
 	turnlog.Trails
 	turnlog.Talk
 	turnlog.Own
+	turnlog.Lists
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules

@@ -111,6 +111,8 @@ const (
 	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
 	AuditDeleted      = "session_deleted"
+	AuditTerminal     = "terminal" // a person opened a terminal in a sandbox
+	AuditTerminalEnd  = "terminal_ended"
 )
 
 // AuditFilter selects audit rows; zero fields select all.
