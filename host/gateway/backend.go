@@ -136,7 +136,8 @@ type Entry struct {
 	// that an agent wrote between tool calls.
 	Key     string    `json:"key,omitempty"`
 	IsError bool      `json:"is_error,omitempty"`
-	Call    *ToolCall `json:"call,omitempty"` // set for FromTool
+	Files   []string  `json:"files,omitempty"` // names of the files of a message
+	Call    *ToolCall `json:"call,omitempty"`  // set for FromTool
 }
 
 // Final reports whether the entry ends a turn.
