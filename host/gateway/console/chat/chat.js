@@ -1,13 +1,16 @@
 // The chat. The address's fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
 
-import { byId, el, revealed } from "../lib/dom.js";
+import { byId, revealed } from "../lib/dom.js";
 import { fresh, may, me, writes } from "../lib/me.js";
 import { keep, token, tokenIn } from "../lib/token.js";
 import { watch } from "../lib/live.js";
 import { Actions } from "./actions.js";
+import { addressed, addressOf, parts } from "./address.js";
 import { Approvals } from "./approvals.js";
+import { Composer } from "./composer.js";
 import { Earlier } from "./earlier.js";
 import { Files } from "./files.js";
+import { introduce } from "./intro.js";
 import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
 import { Removal } from "./removal.js";
@@ -46,9 +49,9 @@ const panel = new Panel(token, (channel, id) => { openConversation(channel, id);
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
-const files = new Files({ channel: () => here.slice(0, here.indexOf(":")), trouble: notice });
+const files = new Files({ channel: () => parts(here)[0], trouble: notice });
 const actions = new Actions({
-  here: () => [here.slice(0, here.indexOf(":")), here.slice(here.indexOf(":") + 1)],
+  here: () => parts(here),
   chosen: () => panel.chosen(),
   open: (channel, id) => openConversation(channel, id),
   changed: () => panel.refresh(),
@@ -73,17 +76,6 @@ let found = ""; // the turn that a search has led to, until it is shown
 let atEnd = true;
 let sendingFiles = false;
 
-// addressed is the conversation in the address bar; null for none.
-function addressed() {
-  const parts = location.hash.split("/");
-  if (parts.length !== 3 || parts[0] !== "#") return null;
-  try {
-    return parts.slice(1).map(decodeURIComponent);
-  } catch {
-    return null; // somebody has typed it
-  }
-}
-
 addEventListener("popstate", () => {
   const to = addressed();
   if (to && socket && to.join(":") !== here) openConversation(...to);
@@ -91,8 +83,8 @@ addEventListener("popstate", () => {
 
 function openConversation(channel, id) {
   socket?.close();
-  keepDraft();
-  const address = "#/" + encodeURIComponent(channel) + "/" + encodeURIComponent(id);
+  composer.keep();
+  const address = addressOf(channel, id);
   if (location.hash !== address) history[here ? "pushState" : "replaceState"](null, "", address);
   here = channel + ":" + id;
   signingIn(false);
@@ -102,8 +94,7 @@ function openConversation(channel, id) {
   approvals.show([], here);
   panel.select(here);
   files.clear(); // they were for the conversation that was shown
-  draft.value = sessionStorage.getItem("flynn.draft." + here) ?? "";
-  grow();
+  composer.load();
   atEnd = true;
   byId("empty").hidden = true;
   socket = new Socket(token, channel, id, { frame, state });
@@ -128,7 +119,7 @@ function frame(f) {
       byId("composer").hidden = !f.write;
       byId("read-only").hidden = Boolean(f.write);
       byId("read-only").textContent = "This conversation is on channel " + f.channel + ". Here it is read-only.";
-      introduce(f.intro ?? {});
+      introduce(f.intro ?? {}, (text) => { submit(crypto.randomUUID(), text); draft.focus(); });
       approvals.release();
       panel.refresh();
       if (may("owner")) pairings.refresh();
@@ -157,17 +148,6 @@ function frame(f) {
       notice(f.message);
       break;
   }
-}
-
-// introduce fills what an empty conversation shows: a notice, and messages to try, each of which a click sends.
-function introduce(intro) {
-  const tries = intro.try ?? [];
-  byId("intro-notice").hidden = !intro.notice;
-  byId("intro-notice").textContent = intro.notice ?? "";
-  byId("intro-lead").hidden = !tries.length;
-  byId("intro-try").replaceChildren(...tries.map((s) => el("li", {},
-    el("button", { type: "button", class: "quiet wide", onclick: () => { submit(crypto.randomUUID(), s.text); draft.focus(); } },
-      el("b", {}, s.text), el("span", { class: "small" }, s.does)))));
 }
 
 function state(name, detail) {
@@ -219,9 +199,7 @@ function submit(id, text, list = []) {
   follow();
 }
 
-byId("composer").addEventListener("submit", async (e) => {
-  e.preventDefault();
-  const text = draft.value;
+const composer = new Composer(() => here, async (text) => {
   if (!text.trim() && files.empty || !socket || sendingFiles) return;
   if (new TextEncoder().encode(text).length > longest) {
     notice("This message is longer than 64 KiB. Put it in a file and give the path of the file.");
@@ -235,9 +213,7 @@ byId("composer").addEventListener("submit", async (e) => {
     sendingFiles = false;
     if (!list || here !== to) return; // the draft stays, with why
   }
-  if (draft.value === text) draft.value = "";
-  keepDraft();
-  grow();
+  if (composer.text === text) composer.text = "";
   submit(crypto.randomUUID(), text, list);
   draft.focus();
 });
@@ -247,9 +223,7 @@ async function edit(key, text) {
   const from = here;
   await actions.fork(key, true);
   if (here === from) return; // the notice says why
-  draft.value = text;
-  keepDraft();
-  grow();
+  composer.text = text;
   draft.focus();
 }
 
@@ -264,29 +238,6 @@ async function showFound() {
   if (!node) return;
   atEnd = false;
   node.scrollIntoView({ block: "center" });
-}
-
-// An input method uses Enter to choose a word.
-const sends = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
-draft.addEventListener("keydown", (e) => {
-  if (!sends(e)) return;
-  e.preventDefault();
-  byId("composer").requestSubmit();
-});
-// Some input tools deliver the character apart from the key.
-draft.addEventListener("keypress", (e) => { if (sends(e)) e.preventDefault(); });
-draft.addEventListener("input", () => { keepDraft(); grow(); });
-
-function keepDraft() {
-  if (!here) return;
-  if (draft.value) sessionStorage.setItem("flynn.draft." + here, draft.value);
-  else sessionStorage.removeItem("flynn.draft." + here);
-}
-
-// grow fits the field to its text, within what the style allows.
-function grow() {
-  draft.style.height = "auto";
-  draft.style.height = draft.scrollHeight + "px";
 }
 
 byId("stop").addEventListener("click", () => socket.stop());
@@ -312,11 +263,6 @@ const resized = new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.
 resized.observe(scroll);
 resized.observe(scroll.firstElementChild);
 
-setInterval(() => {
-  if (document.visibilityState !== "visible") return;
-  panel.refresh();
-  if (may("owner")) pairings.refresh();
-}, 15000);
 // The lists follow the host, which tells of changes.
 watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], () => { if (socket) panel.refresh(); });
 watch(["people"], () => { if (socket && may("owner")) pairings.refresh(); });
@@ -350,6 +296,4 @@ async function newest() {
 }
 
 // address is the fragment of the conversation that is shown; empty before the first.
-export function address() {
-  return here ? "#/" + here.slice(0, here.indexOf(":")).replace(/.*/, encodeURIComponent) + "/" + encodeURIComponent(here.slice(here.indexOf(":") + 1)) : "";
-}
+export const address = () => (here ? addressOf(...parts(here)) : "");
