@@ -41,6 +41,11 @@ var operations = map[string]struct {
 	"send-message":        {path: "/conversations/{talk}/messages", body: `{"id":"NEW","text":"hello"}`, owner: 202, own: 202, foreign: 403},
 	"stop-turn":           {path: "/conversations/{talk}/stop", owner: 204, own: 204, foreign: 404},
 	"delete-conversation": {path: "/conversations/{old}?stop=true", owner: 204, own: 204, foreign: 404},
+	"search":              {path: "/search?q=SECRET", owner: 200, own: 200},
+	"rename-conversation": {path: "/conversations/{talk}", body: `{"title":"mine"}`, owner: 204, own: 204, foreign: 404},
+	"fork-conversation":   {path: "/conversations/{talk}/forks", body: `{"entry":"none"}`, owner: 404, own: 404, foreign: 404},
+	"export-conversation": {path: "/conversations/{talk}/export", owner: 200, own: 200, foreign: 404},
+	"watch-events":        {path: "/events?after=-2", owner: 422, own: 422}, // the stream itself does not end
 	"upload-file":         {path: "/files?channel={frontend}&name=a.txt", body: "text", owner: 200, own: 200},
 	"explain-turn":        {path: "/turns/{turn}", owner: 200, own: 200, foreign: 404},
 	"explain-latest":      {path: "/turns/latest?channel={channel}&conversation={conversation}", owner: 200, own: 200, foreign: 404},
@@ -66,6 +71,22 @@ var operations = map[string]struct {
 	"get-plugin-login":    {path: "/plugins/none/login", owner: 404},
 	"restart-plugin":      {path: "/plugins/none/restart", owner: 404},
 	"roll-back-policy":    {path: "/policies/none/rollback", body: `{}`, owner: 404},
+	"list-policies":       {owner: 200},
+	"get-policy":          {path: "/policies/none", owner: 404},
+	"get-policy-source":   {path: "/policies/none/source", owner: 404},
+	"replay-policy":       {path: "/policies/none/replays", body: "no module", owner: 404},
+	"run-policy-cases":    {path: "/policies/none/cases", owner: 404},
+	"get-policy-shadow":   {path: "/policies/none/shadow", owner: 404},
+	"list-decisions":      {owner: 200},
+	"get-decision":        {path: "/decisions/99999", owner: 404},
+	"list-sandboxes":      {owner: 200},
+	"list-sandbox-rules":  {owner: 200},
+	"list-sandbox-files":  {path: "/sandboxes/none/files?path=/", owner: 404},
+	"get-sandbox-file":    {path: "/sandboxes/none/file?path=/x", owner: 404},
+	"list-egress":         {owner: 200},
+	"start-selftest":      {body: `{}`, owner: 503},
+	"get-selftest":        {owner: 200},
+	"list-turns":          {owner: 200},
 	"dry-run":             {body: `{"agent":"main","channel":"web","conversation":"c","kind":"dm","sender":"owner","tool":"shell.exec","args":{"command":"ls"}}`, owner: 200},
 	"list-schedules":      {owner: 200},
 	"list-runs":           {path: "/schedules/none/runs", owner: 404},
@@ -196,8 +217,9 @@ func (c callers) say(token, channel, conversation, id, text string) (turn string
 	path := "/conversations/" + channel + "/" + url.PathEscape(conversation)
 	c.answer(token, http.MethodPost, path+"/messages", `{"id":"`+id+`","text":"`+text+`"}`, nil)
 	eventually(c.t, "an answer to "+id, func() bool {
-		var list []gateway.Entry
-		c.answer(token, http.MethodGet, path+"/entries", "", &list)
+		var page gateway.Page[gateway.Entry]
+		c.answer(token, http.MethodGet, path+"/entries", "", &page)
+		list := page.Items
 		if n := len(list); n == 0 || !list[n-1].Final() {
 			return false
 		}

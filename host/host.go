@@ -36,6 +36,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/feed"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
@@ -90,6 +91,7 @@ type Host struct {
 	tools     *provider.Set
 	agents    *assemble.Assembler
 	fleet     *fleet.Fleet
+	feed      *feed.Feed
 	egress    *egresslog.Log
 	policies  *policy.Engine
 	shadows   *shadowlog.Log

@@ -35,6 +35,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
 	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/host/observe/feed"
 	"github.com/flynnhost/flynn/host/observe/metrics"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
@@ -84,6 +85,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	h.feed = feed.New(feed.Config{Store: h.store, Events: &h.events, Warned: h.recent.Warned(), Sandboxes: h.fleet, Log: h.log})
 	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}

@@ -215,8 +215,25 @@ func revokeGrant(ctx context.Context, cmd *cli.Command) error {
 	return newOutput(ctx, cmd).success(map[string]bool{"revoked": true}, "%s is revoked", id)
 }
 
+// auditRows asks for pages until there are as many rows as wanted, and returns the latest of them, oldest first.
+func auditRows(ctx context.Context, cmd *cli.Command, q url.Values, wanted int) ([]consent.AuditRow, error) {
+	var list []consent.AuditRow
+	for {
+		q.Set("limit", strconv.Itoa(min(500, wanted-len(list))))
+		var page gateway.Page[consent.AuditRow]
+		if err := askHere(ctx, cmd, http.MethodGet, "/api/v1/audit?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		list = append(page.Items, list...)
+		if page.Next == "" || len(list) >= wanted {
+			return list, nil
+		}
+		q.Set("cursor", page.Next)
+	}
+}
+
 func listAudit(ctx context.Context, cmd *cli.Command) error {
-	q := url.Values{"limit": {strconv.Itoa(cmd.Int("limit"))}}
+	q := url.Values{}
 	for _, name := range []string{"kind", "subject"} {
 		if v := cmd.String(name); v != "" {
 			q.Set(name, v)
@@ -229,8 +246,8 @@ func listAudit(ctx context.Context, cmd *cli.Command) error {
 	if !since.IsZero() {
 		q.Set("since", since.UTC().Format(time.RFC3339))
 	}
-	var list []consent.AuditRow
-	if err := askHere(ctx, cmd, http.MethodGet, "/api/v1/audit?"+q.Encode(), nil, &list); err != nil {
+	list, err := auditRows(ctx, cmd, q, cmd.Int("limit"))
+	if err != nil {
 		return err
 	}
 	return printListOr(newOutput(ctx, cmd), list, "no rows: approvals, grants and elevated mode are recorded here once a tool call has asked for one", []string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, func(r consent.AuditRow) []string {

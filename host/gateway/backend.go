@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -19,8 +21,10 @@ type Backend struct {
 	Status        Reporter
 	Access        Access
 	Agents        Agents
+	Events        Events
 	Explains      Explains
 	Halter        Halter
+	Keys          store.KeyedWrites
 	Logs          Logs
 	DryRuns       DryRuns
 	Files         Files
@@ -28,6 +32,10 @@ type Backend struct {
 	Models        Models
 	Plugins       Plugins
 	Policies      Policies
+	Trials        PolicyTrials
+	Decisions     Decisions
+	Turns         Turns
+	Sandboxes     Sandboxes
 	Reloads       Reloader
 	Routing       Routing
 	Schedules     Schedules
@@ -47,6 +55,16 @@ type Conversations interface {
 	Watch(channel, conversation string) (live []message.Event, events <-chan message.Event, stop func())
 	// History returns the last entries of a conversation, oldest first, those of a running turn included.
 	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
+	// Entries is a page of History, with all entries that came before as the next pages.
+	Entries(ctx context.Context, channel, conversation, cursor string, limit int) (Page[Entry], error)
+	// Search finds what was said, latest first; in turns of one sender only, unless of is empty.
+	Search(ctx context.Context, words string, of message.SenderKey, cursor string, limit int) (Page[Hit], error)
+	// Rename gives a conversation a title.
+	Rename(ctx context.Context, channel, conversation, title string) error
+	// Fork makes a conversation of a caller's own, with what was said in another one up to an entry.
+	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (ConversationName, error)
+	// Export writes a conversation, as Markdown or as the files of flynn session export one after the other.
+	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
 	// Conversations lists the known conversations, latest first.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
 	// ConversationsOf lists the private conversations of a sender, at the console and on channels, latest first.
@@ -134,11 +152,12 @@ type ToolCall struct {
 type ConversationInfo struct {
 	Channel string    `json:"channel"`
 	ID      string    `json:"id"`
-	Title   string    `json:"title,omitempty"` // the first words
+	Title   string    `json:"title,omitempty"` // the first words, or what a person called it
 	Agent   string    `json:"agent,omitempty"`
 	Last    time.Time `json:"last,omitzero"`
 	Running bool      `json:"running,omitempty"` // a turn is under way
 	Turns   int       `json:"turns,omitempty"`   // of all its sessions
+	Program bool      `json:"program,omitempty"` // it is one of an API client or a schedule
 }
 
 // Status is the state of the host for people.
@@ -259,6 +278,16 @@ type PolicyStatus struct {
 	ShadowOf string `json:"shadow_of,omitempty"`
 	// Stateful counts the sampled decisions that a module in its first state would make differently.
 	Stateful int64 `json:"stateful,omitempty"`
+	// FuelTotal is that of all Decisions, FuelMax the most that one has cost, FuelLimit what one may cost.
+	FuelTotal int64 `json:"fuel_total,omitempty"`
+	FuelMax   int64 `json:"fuel_max,omitempty"`
+	FuelLimit int64 `json:"fuel_limit,omitempty"`
+	// Isolation is pure or warm. The policy is asked about Agents and Channels; empty is all.
+	Isolation string   `json:"isolation,omitempty"`
+	Agents    []string `json:"agents,omitempty"`
+	Channels  []string `json:"channels,omitempty"`
+	// AllowOnError lets calls pass when the policy fails.
+	AllowOnError bool `json:"dangerously_allow_on_error,omitempty"`
 }
 
 // SandboxStatus reports whether tools can run in a sandbox.

@@ -38,6 +38,14 @@ func (c Caller) Writes(channel, conversation string) bool {
 	return channel == ChannelConsole && ok && owner == c.Sender && c.May(route.Guest)
 }
 
+// Own returns the name of a conversation of the caller's own: on the web page with this machine's token, and at the console otherwise.
+func (c Caller) Own(name string) ConversationName {
+	if c.SignIn == "" {
+		return ConversationName{Channel: ChannelWeb, ID: name}
+	}
+	return ConversationName{Channel: ChannelConsole, ID: message.ConsoleConversation(c.Sender, name)}
+}
+
 // holder is the caller that this machine's token stands for.
 var holder = Caller{Sender: message.NewSenderKey(ChannelWeb, owner), Role: route.Owner}
 

@@ -87,6 +87,7 @@ type Server struct {
 	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers
 	open      atomic.Int64
+	terminals atomic.Int64 // that are open
 	sockets   sync.WaitGroup
 }
 

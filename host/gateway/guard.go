@@ -118,6 +118,8 @@ func bodyLimit(r *http.Request) int64 {
 		return MaxImport
 	case r.URL.Path == FilesPath:
 		return MaxFile
+	case strings.HasPrefix(r.URL.Path, PoliciesPath) && strings.HasSuffix(r.URL.Path, ReplaysSuffix):
+		return MaxModule
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
 		return maxClientBody
 	}

@@ -194,13 +194,13 @@ func TestAPI(t *testing.T) {
 	if n := d.backend.Accepted(); n != 1 {
 		t.Errorf("accepted %d messages, want 1", n)
 	}
-	var list []gateway.ConversationInfo
+	var list gateway.Page[gateway.ConversationInfo]
 	_, _, body := d.ask(request{path: "/api/v1/conversations", header: map[string]string{"Authorization": "Bearer TOKEN"}})
-	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 1 || list[0].Title != "hello" {
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 1 || list.Items[0].Title != "hello" {
 		t.Errorf("conversations %s (%v)", body, err)
 	}
 	_, _, body = d.ask(request{path: "/api/v1/conversations/web/none/entries", header: map[string]string{"Authorization": "Bearer TOKEN"}})
-	if strings.TrimSpace(body) != "[]" {
+	if strings.TrimSpace(body) != `{"items":[]}` {
 		t.Errorf("history of nothing is %s", body)
 	}
 }

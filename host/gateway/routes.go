@@ -20,6 +20,7 @@ const historyLimit = 500
 //	GET  /metrics                   Prometheus, with the token (authorization: credentials_file)
 //	GET  /api/v1/socket             WebSocket, token in its first frame
 //	POST /api/v1/sign-in            the code of a link, no token
+//	GET  /api/v1/sandboxes/{id}/terminal  likewise, a shell in a live sandbox
 //	     /api/v1/...                the API
 //	     /v1/...                    OpenAI's chat completions, with the token of a client as well
 //	     /mcp                       the Model Context Protocol, likewise
@@ -31,6 +32,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /metrics", s.forHolder(writeError, s.metrics.Handler.ServeHTTP))
 	mux.HandleFunc("GET "+SocketPath, s.socket)
 	mux.Handle("POST "+SignInPath, s.api) // by nobody yet
+	mux.HandleFunc("GET "+TerminalPath, s.terminal)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		mux.Handle(method+" /api/v1/", s.authorized(s.api.ServeHTTP))
 	}

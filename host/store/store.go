@@ -64,7 +64,9 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Talk
 	turnlog.Own
+	turnlog.Lists
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules
@@ -79,6 +81,8 @@ type Store interface {
 	journal.Shadows
 	usage.Log
 	egress.Records
+	Journal
+	KeyedWrites
 	Values
 	Owners
 	Pruning

@@ -300,11 +300,11 @@ func (s *served) ask(text string) string {
 	conversation := fmt.Sprintf("task-%d", s.asks)
 	s.call("POST", "/api/v1/conversations/web/"+conversation+"/messages", map[string]string{"id": conversation, "text": text})
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); time.Sleep(3 * time.Millisecond) {
-		var entries []gateway.Entry
+		var entries gateway.Page[gateway.Entry]
 		if json.Unmarshal([]byte(s.call("GET", "/api/v1/conversations/web/"+conversation+"/entries", nil)), &entries) != nil {
 			continue
 		}
-		for _, e := range entries {
+		for _, e := range entries.Items {
 			if e.Final() {
 				return e.Text
 			}

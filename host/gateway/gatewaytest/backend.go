@@ -224,6 +224,12 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 	return out, nil
 }
 
+// Entries implements gateway.Conversations: all of them are one page.
+func (b *Backend) Entries(ctx context.Context, channel, id, _ string, limit int) (gateway.Page[gateway.Entry], error) {
+	list, err := b.History(ctx, channel, id, limit)
+	return gateway.Page[gateway.Entry]{Items: list}, err
+}
+
 // Conversations implements gateway.Conversations.
 func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, error) {
 	b.mu.Lock()

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -44,10 +45,19 @@ func (a approvals) register(r *registrar) {
 		Kind    string    `query:"kind" maxLength:"256" doc:"What happened, such as grant or use"`
 		Subject string    `query:"subject" maxLength:"256" doc:"The id of a grant or of a request"`
 		Since   time.Time `query:"since" doc:"Leave out what is older, such as 2026-11-21T12:00:00Z"`
-		Limit   int       `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+		Paging
 	}
-	add(r, Operation{ID: "list-audit", Method: http.MethodGet, Path: "/audit", Subject: subject, Least: owner, Summary: "When grants were made, used and ended"},
-		func(ctx context.Context, _ gateway.Caller, in *filter) ([]consent.AuditRow, error) {
-			return orEmpty(a.Audit(ctx, consent.AuditFilter{Kind: in.Kind, Subject: in.Subject, Since: in.Since, Limit: in.Limit}))
+	add(r, Operation{ID: "list-audit", Method: http.MethodGet, Path: "/audit", Subject: subject, Least: owner, Summary: "When grants were made, used and ended, oldest first; the next page has those before"},
+		func(ctx context.Context, _ gateway.Caller, in *filter) (page gateway.Page[consent.AuditRow], err error) {
+			f := consent.AuditFilter{Kind: in.Kind, Subject: in.Subject, Since: in.Since, Limit: in.Limit + 1}
+			if f.Below, err = gateway.NumberCursor(in.Cursor); err != nil {
+				return page, err
+			}
+			page.Items, err = a.Audit(ctx, f)
+			if more := len(page.Items) - in.Limit; more > 0 {
+				page.Items = page.Items[more:]
+				page.Next = strconv.FormatInt(page.Items[0].ID, 10)
+			}
+			return whole(page), err
 		})
 }

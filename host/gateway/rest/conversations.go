@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -23,23 +24,27 @@ type InConversation struct {
 
 func (c conversations) register(r *registrar) {
 	const subject, path = "Conversations", "/conversations/{channel}/{conversation}"
+	type choice struct {
+		Paging
+		From string `query:"from" enum:"all,people,programs" default:"all" doc:"Whose: programs are API clients and schedules"`
+	}
 	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: guest, Summary: "All conversations of this machine, latest first; for members and guests their own private ones"},
-		func(ctx context.Context, by gateway.Caller, _ *struct{}) ([]gateway.ConversationInfo, error) {
-			if !by.Owner() {
-				return orEmpty(c.ConversationsOf(ctx, by.Sender))
-			}
-			return orEmpty(c.Conversations.Conversations(ctx))
+		func(ctx context.Context, by gateway.Caller, in *choice) (gateway.Page[gateway.ConversationInfo], error) {
+			list, err := c.listFor(ctx, by)
+			list = slices.DeleteFunc(list, func(v gateway.ConversationInfo) bool { return in.From != "all" && v.Program != (in.From == "programs") })
+			return paged(list, in.Paging, func(v gateway.ConversationInfo) string { return position(v.Last, v.Channel+":"+v.ID) }), err
 		})
 	type history struct {
 		InConversation
-		Limit int `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"How many of the last entries"`
+		Paging
 	}
-	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: guest, Summary: "The last entries of a conversation, oldest first"},
-		func(ctx context.Context, by gateway.Caller, in *history) ([]gateway.Entry, error) {
+	add(r, Operation{ID: "list-entries", Method: http.MethodGet, Path: path + "/entries", Subject: subject, Least: guest,
+		Summary: "The last entries of a conversation, oldest first; the next page has those before them"},
+		func(ctx context.Context, by gateway.Caller, in *history) (page gateway.Page[gateway.Entry], err error) {
 			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
-				return nil, err
+				return page, err
 			}
-			return orEmpty(c.History(ctx, in.Channel, in.Conversation, in.Limit))
+			return wholeOr(c.Entries(ctx, in.Channel, in.Conversation, in.Cursor, in.Limit))
 		})
 	type message struct {
 		InConversation
@@ -76,6 +81,14 @@ func (c conversations) register(r *registrar) {
 			}
 			return c.DeleteConversation(ctx, in.Channel, in.Conversation, string(by.Sender), in.Stop)
 		})
+	c.registerTalk(r)
+}
+
+func (c conversations) listFor(ctx context.Context, by gateway.Caller) ([]gateway.ConversationInfo, error) {
+	if !by.Owner() {
+		return c.ConversationsOf(ctx, by.Sender)
+	}
+	return c.Conversations.Conversations(ctx)
 }
 
 // may refuses a conversation that is not the caller's, as if there were none. Owners may look at all.

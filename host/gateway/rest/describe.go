@@ -44,12 +44,15 @@ type Operation struct {
 	Takes string
 	// Status of success; 0 is 200, or 204 for an operation without an answer.
 	Status int
+	// Secret is true if the answer has a secret, which is not kept for repetitions.
+	Secret bool
 }
 
 // registrar takes operations.
 type registrar struct {
 	*served
-	log *slog.Logger
+	log   *slog.Logger
+	keyed *keyed // nil if requests take no keys
 }
 
 // answer is what the library needs around a body.
@@ -90,10 +93,6 @@ func timeout(op Operation) time.Duration {
 // describe notes an operation and returns it as the library wants it.
 func (r *registrar) describe(op Operation) huma.Operation {
 	r.ops = append(r.ops, op)
-	body := op.Body
-	if body == 0 {
-		body = gateway.MaxBody
-	}
 	var request *huma.RequestBody
 	if op.Takes != "" {
 		request = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{op.Takes: {}}}
@@ -101,10 +100,17 @@ func (r *registrar) describe(op Operation) huma.Operation {
 	return huma.Operation{
 		RequestBody: request,
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Tags: []string{op.Subject}, DefaultStatus: op.Status,
-		MaxBodyBytes: body, BodyReadTimeout: -1, // the server has a deadline for whole requests
+		MaxBodyBytes: bodyOf(op), BodyReadTimeout: -1, // the server has a deadline for whole requests
 		Description: map[string]string{anybody: "For anybody, without a token.", guest: "For guests and above.", owner: "For owners."}[op.Least],
-		Middlewares: huma.Middlewares{r.admit(op)}, Security: security(op),
+		Middlewares: huma.Middlewares{r.admit(op), r.keyed.middleware(op)}, Parameters: r.keyed.parameters(op), Security: security(op),
 	}
+}
+
+func bodyOf(op Operation) int64 {
+	if op.Body > 0 {
+		return op.Body
+	}
+	return gateway.MaxBody
 }
 
 // security says which token an operation needs; nil stands for that of the document.

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -21,7 +22,7 @@ const (
 func (l logs) register(r *registrar) {
 	const subject = "Logs"
 	type filter struct {
-		After   uint64 `query:"after" doc:"The seq of a record: only later ones"`
+		Cursor  string `query:"cursor" maxLength:"20" pattern:"^[0-9]*$" doc:"The next of an earlier page, also when it was the last: only later records"`
 		Level   string `query:"level" enum:"debug,info,warn,error" default:"debug" doc:"The lowest"`
 		Area    string `query:"area" maxLength:"256" doc:"The part of the host that logged it"`
 		Channel string `query:"channel" maxLength:"256"`
@@ -29,11 +30,20 @@ func (l logs) register(r *registrar) {
 		Turn    string `query:"turn" maxLength:"256"`
 		Limit   int    `query:"limit" minimum:"1" maximum:"2000" default:"2000"`
 	}
-	add(r, Operation{ID: "list-logs", Method: http.MethodGet, Path: "/logs", Subject: subject, Least: owner, Summary: "The last records of the host's log, oldest first"},
-		func(_ context.Context, _ gateway.Caller, in *filter) ([]hostlog.Record, error) {
-			f := hostlog.Filter{After: in.After, Area: in.Area, Channel: in.Channel, Session: in.Session, Turn: in.Turn, Limit: in.Limit}
+	add(r, Operation{ID: "list-logs", Method: http.MethodGet, Path: "/logs", Subject: subject, Least: owner, Summary: "The last records of the host's log, oldest first; the next page has those that come later"},
+		func(_ context.Context, _ gateway.Caller, in *filter) (page gateway.Page[hostlog.Record], err error) {
+			after, _ := strconv.ParseUint(in.Cursor, 10, 64) // too large a number is of an earlier host, as any is that is above the last
+			f := hostlog.Filter{After: after, Area: in.Area, Channel: in.Channel, Session: in.Session, Turn: in.Turn, Limit: in.Limit}
 			_ = f.Level.UnmarshalText([]byte(in.Level)) // one of the four
-			return orEmpty(l.Records(f), nil)
+			if in.Cursor != "" {                        // the first of those that come later, and not the last
+				f.Limit = 0
+			}
+			page.Items, page.Next = l.Records(f), in.Cursor
+			page.Items = page.Items[:min(len(page.Items), in.Limit)]
+			if n := len(page.Items); n > 0 {
+				page.Next = strconv.FormatUint(page.Items[n-1].Seq, 10)
+			}
+			return whole(page), nil
 		})
 	add(r, Operation{ID: "list-repeats", Method: http.MethodGet, Path: "/logs/repeats", Subject: subject, Least: owner, Summary: "The warnings and errors that the log repeated within the last hour"},
 		func(context.Context, gateway.Caller, *struct{}) ([]hostlog.Repeat, error) {

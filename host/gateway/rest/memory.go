@@ -80,7 +80,7 @@ func (m memory) page(ctx context.Context, f NoteFilter, p Paging) (gateway.Page[
 	}
 	q.Limit = p.Limit + 1
 	list, err := m.Notes(ctx, q)
-	return gateway.PageOf(list, p.Limit, func(n notes.Note) string { return fmt.Sprintf("%d-%d", n.Updated.UnixNano(), n.ID) }), err
+	return pageOf(list, p.Limit, func(n notes.Note) string { return fmt.Sprintf("%d-%d", n.Updated.UnixNano(), n.ID) }), err
 }
 
 // positionOf reads a cursor of notes.
@@ -93,5 +93,5 @@ func positionOf(cursor string) (*notes.Position, error) {
 			return &notes.Position{Updated: time.Unix(0, nanos), ID: n}, nil
 		}
 	}
-	return nil, badCursor
+	return nil, gateway.ErrBadCursor
 }

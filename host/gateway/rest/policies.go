@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// policies rolls policies back, and tries calls.
+// policies shows policies and rolls them back, and tries calls.
 type policies struct {
 	gateway.Policies
 	dryRuns gateway.DryRuns
@@ -23,6 +24,7 @@ func (p policies) register(r *registrar) {
 		Body gateway.Rollback
 	}
 	if p.Policies != nil {
+		p.shown(r)
 		add(r, Operation{ID: "roll-back-policy", Method: http.MethodPost, Path: "/policies/{name}/rollback", Subject: "Policies", Least: owner, Timeout: askingTimeout,
 			Summary: "Put an older module of a policy in force, or the policy file again"},
 			func(ctx context.Context, _ gateway.Caller, in *rollback) (gateway.PolicyStatus, error) {
@@ -40,4 +42,22 @@ func (p policies) register(r *registrar) {
 				return p.dryRuns.DryRun(ctx, in.Body)
 			})
 	}
+}
+
+// shown adds what shows policies.
+func (p policies) shown(r *registrar) {
+	const subject = "Policies"
+	add(r, Operation{ID: "list-policies", Method: http.MethodGet, Path: "/policies", Subject: subject, Least: owner, Summary: "The policies in the order in which they are asked"},
+		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.PolicyStatus, error) {
+			return orEmpty(p.Policies.Policies(ctx))
+		})
+	add(r, Operation{ID: "get-policy", Method: http.MethodGet, Path: "/policies/{name}", Subject: subject, Least: owner, Summary: "One policy with its latest changes, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.PolicyDetail, error) {
+			return p.Policy(ctx, in.Name)
+		})
+	add(r, Operation{ID: "get-policy-source", Method: http.MethodGet, Path: "/policies/{name}/source", Subject: subject, Least: owner,
+		Summary: "The text files of a policy's folder, where it lies beside the module"},
+		func(ctx context.Context, _ gateway.Caller, in *ByName) ([]author.SourceFile, error) {
+			return orEmpty(p.PolicySource(ctx, in.Name))
+		})
 }

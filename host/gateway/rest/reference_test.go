@@ -14,7 +14,9 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/host/observe/feed"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -22,9 +24,10 @@ import (
 func everything() gateway.Backend {
 	return gateway.Backend{
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
-		Halter: backend.Halt{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, Plugins: backend.Plugins{},
+		Events: &feed.Feed{}, Halter: backend.Halt{}, Keys: &sqlite.Store{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
 		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
+		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{},
 	}
 }
 

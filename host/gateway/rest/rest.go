@@ -97,7 +97,11 @@ func (a *API) describe(version string) *served {
 	config.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
 	config.RejectUnknownQueryParameters = true
 	s.huma = humago.NewWithPrefix(s.mux, Prefix, config)
-	a.register(&registrar{served: s, log: a.log})
+	r := &registrar{served: s, log: a.log}
+	if a.backend.Keys != nil {
+		r.keyed = newKeyed(a.backend.Keys)
+	}
+	a.register(r)
 	return s
 }
 
@@ -110,6 +114,18 @@ func (a *API) register(r *registrar) {
 	conversations{b.Conversations}.register(r)
 	approvals{b.Approvals}.register(r)
 	policies{b.Policies, b.DryRuns}.register(r)
+	if b.Trials != nil {
+		trials{b.Trials}.register(r)
+	}
+	if b.Decisions != nil {
+		decisions{b.Decisions}.register(r)
+	}
+	if b.Sandboxes != nil {
+		sandboxes{b.Sandboxes}.register(r)
+	}
+	if b.Turns != nil {
+		turnList{b.Turns}.register(r)
+	}
 	if b.Access != nil {
 		people{b.Access}.register(r)
 	}
@@ -121,6 +137,9 @@ func (a *API) register(r *registrar) {
 	}
 	if b.Models != nil {
 		models{b.Models}.register(r)
+	}
+	if b.Events != nil {
+		(&events{Events: b.Events}).register(r)
 	}
 	if b.Explains != nil {
 		turns{b.Explains, b.Conversations}.register(r)
@@ -172,10 +191,23 @@ func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if page, of, ok := strings.Cut(t.Name(), "["); ok && page == "Page" {
+		return "Page" + ofPage(strings.TrimSuffix(of, "]"))
+	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	path := t.PkgPath()
 	pkg := path[strings.LastIndexByte(path, '/')+1:]
 	if t.Name() == "" || path == "" || pkg == "gateway" || pkg == "rest" {
+		return name
+	}
+	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
+}
+
+// ofPage names the items of a page by the full name of their type: their package's name comes first unless it is gateway.
+func ofPage(full string) string {
+	last := full[strings.LastIndexByte(full, '/')+1:]
+	pkg, name, _ := strings.Cut(last, ".")
+	if pkg == "gateway" {
 		return name
 	}
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -53,4 +55,28 @@ func (t turns) show(ctx context.Context, by gateway.Caller, trace explain.Trace,
 		return gateway.TurnTrace{}, err
 	}
 	return gateway.NewTurnTrace(trace), nil
+}
+
+// turnList lists what the host did with messages.
+type turnList struct{ gateway.Turns }
+
+func (t turnList) register(r *registrar) {
+	type filter struct {
+		Paging
+		SinceTime
+		Person  message.SenderKey `query:"person" maxLength:"1024" doc:"instance:platform-id"`
+		Agent   string            `query:"agent" maxLength:"256"`
+		Channel string            `query:"channel" maxLength:"256"`
+		Outcome string            `query:"outcome" enum:"running,done,failed,stopped,dropped,stale"`
+	}
+	add(r, Operation{ID: "list-turns", Method: http.MethodGet, Path: "/turns", Subject: "Turns", Least: owner,
+		Summary: "Turns, and messages that no turn took, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[explain.Listed], error) {
+			f := turnlog.TurnFilter{Person: in.Person, Agent: in.Agent, Channel: in.Channel, State: in.Outcome, Since: in.Since, Limit: in.Limit}
+			items, next, err := t.Turns.Turns(ctx, f, in.Cursor)
+			if errors.Is(err, explain.ErrCursor) {
+				err = gateway.BadRequest(err.Error())
+			}
+			return listOf(items, next, err)
+		})
 }

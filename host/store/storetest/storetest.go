@@ -85,6 +85,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a whole result is kept for its session", keptResults},
 		{"decisions are filtered", decisions},
 		{"a turn leaves one trail", trails},
+		{"turns and messages without one are listed", turnList},
+		{"the latest decisions are listed", listedDecisions},
 		{"the egress log is filtered", egressLog},
 		{"usage is summed up", usageSums},
 		{"usage comes in series", usageSeries},

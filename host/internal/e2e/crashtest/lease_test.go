@@ -146,8 +146,9 @@ func TestALeaseSurvivesAKill(t *testing.T) {
 	if len(grants) != 1 || grants[0].ID != request || grants[0].Uses < o.runs() || !grants[0].Open || grants[0].Granter != "web:owner" {
 		t.Fatalf("grants are %+v, and the command ran %d times", grants, o.runs())
 	}
-	var audit []struct{ Kind string }
-	o.call("/api/v1/audit?subject="+request, nil, &audit)
+	var page struct{ Items []struct{ Kind string } }
+	o.call("/api/v1/audit?subject="+request, nil, &page)
+	audit := page.Items
 	if len(audit) != 1+grants[0].Uses || audit[0].Kind != "grant" || audit[1].Kind != "grant_used" || audit[2].Kind != "grant_used" {
 		t.Errorf("the audit log has %+v", audit)
 	}

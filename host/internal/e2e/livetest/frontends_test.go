@@ -183,7 +183,7 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 		gone <- err
 	}()
 	s.eventually("the question is accepted", func() error {
-		for _, c := range ask[[]gateway.ConversationInfo](s, "/api/v1/conversations") {
+		for _, c := range ask[gateway.Page[gateway.ConversationInfo]](s, "/api/v1/conversations").Items {
 			if c.Channel == "openai" {
 				return nil
 			}
@@ -326,7 +326,7 @@ func TestMCPClients(t *testing.T) {
 		})
 	}
 	s.eventually("nothing runs", func() error {
-		for _, c := range ask[[]gateway.ConversationInfo](s, "/api/v1/conversations") {
+		for _, c := range ask[gateway.Page[gateway.ConversationInfo]](s, "/api/v1/conversations").Items {
 			if c.Running {
 				return fmt.Errorf("%+v", c)
 			}
