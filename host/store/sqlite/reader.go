@@ -79,7 +79,7 @@ func (r *Reader) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.
 		return nil, errors.New("the store was written by an older Flynn: start this one once to update it")
 	}
 	columns := mending
-	if r.version < versionWith("0021_mended_notes.sql") {
+	if r.version < versionWith("0025_mended_notes.sql") {
 		columns = unmended
 	}
 	return searchNotes(ctx, r.db, q, columns)
