@@ -84,7 +84,7 @@ var operations = map[string]struct {
 	"list-sandbox-files":  {path: "/sandboxes/none/files?path=/", owner: 404},
 	"get-sandbox-file":    {path: "/sandboxes/none/file?path=/x", owner: 404},
 	"list-egress":         {owner: 200},
-	"start-selftest":      {body: `{}`, owner: 503},
+	"start-selftest":      {body: `{}`, owner: 409},
 	"get-selftest":        {owner: 200},
 	"list-turns":          {owner: 200},
 	"dry-run":             {body: `{"agent":"main","channel":"web","conversation":"c","kind":"dm","sender":"owner","tool":"shell.exec","args":{"command":"ls"}}`, owner: 200},

@@ -48,7 +48,9 @@ func (c *checker) timing(at keyPath, s Schedule) {
 
 // TimingFaults returns what is wrong with the times of a schedule. Key is one of its own keys, or empty.
 func (s Schedule) TimingFaults() (faults []Error) {
-	fault := func(key, problem, hint string) { faults = append(faults, Error{Key: key, Problem: problem, Hint: hint}) }
+	fault := func(key, problem, hint string) {
+		faults = append(faults, Error{Key: key, Problem: problem, Hint: hint})
+	}
 	switch {
 	case s.Cron == "" && s.Every == 0:
 		fault("", "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`)

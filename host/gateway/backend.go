@@ -20,8 +20,8 @@ type Backend struct {
 	Approvals     Approvals
 	Status        Reporter
 	Access        Access
-	Agents        Agents
 	Events        Events
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
 	Keys          store.KeyedWrites

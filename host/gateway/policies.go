@@ -88,7 +88,7 @@ type Decisions interface {
 type DecisionQuery struct {
 	Policy, Kind, Agent, Tool string
 	Person                    message.SenderKey
-	Outcome                   string // the first word of the answer, or "failed"
+	Outcome                   string // a word of the answer, or "failed"
 	Since                     time.Time
 	Cursor                    string
 	Limit                     int

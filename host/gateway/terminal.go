@@ -13,7 +13,7 @@ import (
 )
 
 // TerminalPath is the WebSocket of a terminal in a live sandbox. The first frame of the client is a text: a TerminalFrame of type hello with the
-// token. Keys follows in binary frames, a change of the size in text frames of type resize. The server sends a text frame of type
+// token. The keys of the person follow in binary frames, a change of the size in text frames of type resize. The server sends a text frame of type
 // ready, then the output in binary frames, and ended or error last.
 const TerminalPath = "/api/v1/sandboxes/{id}/terminal"
 
@@ -53,17 +53,16 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn.SetReadLimit(maxTyped)
-	size, ctx, ok := s.greetTerminal(r.Context(), conn)
+	hello, by, ok := s.greetTerminal(r.Context(), conn)
 	if !ok {
 		return
 	}
-	by := CallerOf(ctx)
 	defer s.terminals.Add(-1)
 	if s.terminals.Add(1) > maxTerminals {
 		refuseTerminal(r.Context(), conn, CodeLimited, "too many terminals are open")
 		return
 	}
-	term, err := s.openTerminal(r.Context(), r.PathValue("id"), size, by)
+	term, err := s.openTerminal(r.Context(), r.PathValue("id"), TerminalSize{hello.Rows, hello.Cols}, by)
 	if err != nil {
 		refuseTerminal(r.Context(), conn, errorCode(err), err.Error())
 		return
@@ -73,20 +72,23 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request) {
 			s.log.Warn("a terminal did not end as it should", "error", err)
 		}
 	}()
-	err = converse(ctx, conn, term)
+	err = converse(r.Context(), conn, term, func() bool {
+		by, ok := s.caller(hello.Token)
+		return ok && by.Owner()
+	})
 	s.log.Debug("gateway terminal ended", "error", err)
 }
 
-// greetTerminal reads the hello and checks its token, and that it is an owner's. It returns a context with the caller.
-func (s *Server) greetTerminal(whole context.Context, conn *websocket.Conn) (size TerminalSize, out context.Context, ok bool) {
-	ctx, cancel := context.WithTimeout(whole, helloTimeout)
+// greetTerminal reads the hello and checks its token, and that it is an owner's.
+func (s *Server) greetTerminal(ctx context.Context, conn *websocket.Conn) (f TerminalFrame, by Caller, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	defer s.strangers.enter(cancel)()
 	kind, data, err := conn.Read(ctx)
 	if err != nil {
-		return size, nil, false
+		return f, by, false
 	}
-	f, err := decodeTerminal(data)
+	f, err = decodeTerminal(data)
 	switch {
 	case kind != websocket.MessageText:
 		err = errors.New("the first frame must be hello")
@@ -97,12 +99,11 @@ func (s *Server) greetTerminal(whole context.Context, conn *websocket.Conn) (siz
 	}
 	if err != nil {
 		refuseTerminal(ctx, conn, CodeBadRequest, err.Error())
-		return size, nil, false
+		return f, by, false
 	}
 	switch by, status := s.check(f.Token, "terminal"); {
 	case status == 0 && by.Owner():
-		now := func() (Caller, bool) { return s.caller(f.Token) }
-		return TerminalSize{f.Rows, f.Cols}, withAgain(WithCaller(whole, by), now), true
+		return f, by, true
 	case status == 0:
 		refuseTerminal(ctx, conn, CodeForbidden, "terminals are for owners")
 	case status == http.StatusTooManyRequests:
@@ -110,7 +111,7 @@ func (s *Server) greetTerminal(whole context.Context, conn *websocket.Conn) (siz
 	default:
 		refuseTerminal(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn open prints")
 	}
-	return size, nil, false
+	return f, by, false
 }
 
 // openTerminal bounds the time that the shell takes to start, and not that for which it runs.
@@ -140,8 +141,8 @@ type closedOnce struct {
 // Close implements Terminal.
 func (t closedOnce) Close() error { return t.close() }
 
-// converse carries bytes both ways until one side ends.
-func converse(ctx context.Context, conn *websocket.Conn, term Terminal) error {
+// converse carries bytes both ways until one side ends, or the person may not any more.
+func converse(ctx context.Context, conn *websocket.Conn, term Terminal, may func() bool) error {
 	if err := writeTerminal(ctx, conn, TerminalFrame{Type: typeReady}); err != nil {
 		return err
 	}
@@ -156,6 +157,7 @@ func converse(ctx context.Context, conn *websocket.Conn, term Terminal) error {
 	g.Go(func() error { return show(inner, conn, term) })
 	g.Go(func() error { return typed(reading, conn, term, func() { unused.Reset(terminalUnused) }) })
 	g.Go(func() error { return pingTerminal(inner, conn) })
+	g.Go(func() error { return whileAllowed(inner, conn, may) })
 	g.Go(func() error {
 		<-inner.Done()
 		if ctx.Err() != nil {
@@ -202,10 +204,6 @@ func typed(ctx context.Context, conn *websocket.Conn, term Terminal, alive func(
 		if err != nil {
 			return err
 		}
-		if !Lasts(ctx) {
-			refuseTerminal(ctx, conn, CodeUnauthorized, "you are signed out")
-			return errDone
-		}
 		alive()
 		if kind == websocket.MessageBinary {
 			if _, err := term.Write(data); err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -225,6 +223,23 @@ func typed(ctx context.Context, conn *websocket.Conn, term Terminal, alive func(
 	}
 }
 
+// mayInterval is how soon a terminal ends whose person may not have one any more.
+const mayInterval = 2 * time.Second
+
+func whileAllowed(ctx context.Context, conn *websocket.Conn, may func() bool) error {
+	tick := time.NewTicker(mayInterval)
+	defer tick.Stop()
+	for may() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	refuseTerminal(ctx, conn, CodeUnauthorized, "you are signed out")
+	return errDone
+}
+
 func pingTerminal(ctx context.Context, conn *websocket.Conn) error {
 	tick := time.NewTicker(PingInterval)
 	defer tick.Stop()
@@ -233,10 +248,6 @@ func pingTerminal(ctx context.Context, conn *websocket.Conn) error {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-		if !Lasts(ctx) {
-			refuseTerminal(ctx, conn, CodeUnauthorized, "you are signed out")
-			return errDone
 		}
 		call, cancel := context.WithTimeout(ctx, frameWriteTimeout)
 		err := conn.Ping(call)

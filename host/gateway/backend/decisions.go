@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -69,9 +70,9 @@ func (d Decisions) Decisions(ctx context.Context, q gateway.DecisionQuery) ([]ga
 
 // chosen reports whether a query selects a decision.
 func chosen(d *gateway.Decision, q *gateway.DecisionQuery) bool {
-	word, _, _ := strings.Cut(d.Answer, " ")
+	words := strings.FieldsFunc(d.Answer, func(c rune) bool { return c == ' ' || c == ',' }) // such as "deny, ask"
 	return (q.Agent == "" || d.Agent == q.Agent) && (q.Tool == "" || d.Tool == q.Tool) && (q.Person == "" || d.Person == q.Person) &&
-		(q.Outcome == "" || q.Outcome == word || q.Outcome == "failed" && d.Error != "")
+		(q.Outcome == "" || slices.Contains(words, q.Outcome) || q.Outcome == "failed" && d.Error != "")
 }
 
 // Decision implements gateway.Decisions.

@@ -94,7 +94,7 @@ func (s Sandboxes) SandboxRules(context.Context) ([]gateway.SandboxRules, error)
 	for _, name := range slices.Sorted(maps.Keys(specs)) {
 		made := specs[name]
 		r := gateway.SandboxRules{
-			Name: name, Image: made.Image, Network: made.Network, Allow: slices.Concat([]string{}, made.Allowlist), Credentials: []string{}, Bridges: []string{},
+			Name: name, Image: made.Image, Network: made.Network, Allow: append([]string{}, made.Allowlist...), Credentials: []string{}, Bridges: []string{},
 			EgressLimit: made.EgressLimit,
 		}
 		for _, c := range made.Credentials {

@@ -51,7 +51,7 @@ func (s Sandboxes) OpenTerminal(ctx context.Context, id string, size gateway.Ter
 		return nil, fmt.Errorf("record the terminal: %w", err)
 	}
 	running, stop := context.WithCancel(ctx)
-	live, err := box.Spawn(running, machine.Command{Script: shell, Env: map[string]string{"TERM": "xterm-256color"}}, executor.Size(size))
+	live, err := box.Spawn(running, machine.Command{Script: shell, Env: map[string]string{"TERM": "dumb"}}, executor.Size(size))
 	if err != nil {
 		stop()
 		return nil, ofSandbox(err)

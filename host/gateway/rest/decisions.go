@@ -26,7 +26,7 @@ func (d decisions) register(r *registrar) {
 		Agent   string            `query:"agent" maxLength:"256"`
 		Tool    string            `query:"tool" maxLength:"256"`
 		Person  message.SenderKey `query:"person" maxLength:"1024" doc:"instance:platform-id"`
-		Outcome string            `query:"outcome" maxLength:"64" doc:"The first word of the answer, such as deny, or failed"`
+		Outcome string            `query:"outcome" maxLength:"64" doc:"A word of the answer, such as deny, or failed"`
 	}
 	add(r, Operation{ID: "list-decisions", Method: http.MethodGet, Path: "/decisions", Subject: subject, Least: owner,
 		Summary: "What was decided about messages and tool calls, latest first; a part may be short, or empty, and have a next one"},

@@ -80,7 +80,7 @@ func (m memory) page(ctx context.Context, f NoteFilter, p Paging) (gateway.Page[
 	}
 	q.Limit = p.Limit + 1
 	list, err := m.Notes(ctx, q)
-	return pageOf(list, p.Limit, func(n notes.Note) string { return fmt.Sprintf("%d-%d", n.Updated.UnixNano(), n.ID) }), err
+	return gateway.PageOf(list, p.Limit, func(n notes.Note) string { return fmt.Sprintf("%d-%d", n.Updated.UnixNano(), n.ID) }), err
 }
 
 // positionOf reads a cursor of notes.

@@ -45,13 +45,3 @@ func whole[T any](p gateway.Page[T]) gateway.Page[T] {
 }
 
 func wholeOr[T any](p gateway.Page[T], err error) (gateway.Page[T], error) { return whole(p), err }
-
-// pageOf makes a page of a list that was read from its cursor on, with one item more than the limit if there are more. cursor returns the cursor
-// behind an item.
-func pageOf[T any](list []T, limit int, cursor func(T) string) gateway.Page[T] {
-	p := gateway.Page[T]{Items: list[:min(len(list), limit)]}
-	if len(list) > limit {
-		p.Next = cursor(list[limit-1])
-	}
-	return whole(p)
-}

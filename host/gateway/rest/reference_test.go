@@ -26,8 +26,8 @@ func everything() gateway.Backend {
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
 		Events: &feed.Feed{}, Halter: backend.Halt{}, Keys: &sqlite.Store{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
-		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{},
+		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 	}
 }
 

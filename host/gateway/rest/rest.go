@@ -129,6 +129,9 @@ func (a *API) register(r *registrar) {
 	if b.Access != nil {
 		people{b.Access}.register(r)
 	}
+	if b.Events != nil {
+		(&events{Events: b.Events}).register(r)
+	}
 	if b.Agents != nil {
 		agents{b.Agents}.register(r)
 	}
@@ -137,9 +140,6 @@ func (a *API) register(r *registrar) {
 	}
 	if b.Models != nil {
 		models{b.Models}.register(r)
-	}
-	if b.Events != nil {
-		(&events{Events: b.Events}).register(r)
 	}
 	if b.Explains != nil {
 		turns{b.Explains, b.Conversations}.register(r)

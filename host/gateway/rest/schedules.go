@@ -40,7 +40,7 @@ func (s schedules) register(r *registrar) {
 	add(r, Operation{ID: "list-runs", Method: http.MethodGet, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "The last runs of a schedule, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *runs) (gateway.Page[gateway.ScheduleRun], error) {
 			list, err := s.ScheduleRuns(ctx, in.Name, in.Cursor, in.Limit+1)
-			return pageOf(list, in.Limit, func(r gateway.ScheduleRun) string { return r.Event }), err
+			return gateway.PageOf(list, in.Limit, func(r gateway.ScheduleRun) string { return r.Event }), err
 		})
 	add(r, Operation{ID: "run-schedule", Method: http.MethodPost, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "Start a run now, besides those that are due"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.ScheduleRun, error) {

@@ -71,6 +71,6 @@ func (u usage) register(r *registrar) {
 		func(ctx context.Context, by gateway.Caller, in *Paging) (gateway.Page[gateway.Budget], error) {
 			list, err := u.SenderBudgets(ctx, whose(by))
 			from := sort.Search(len(list), func(i int) bool { return list[i].Name > in.Cursor })
-			return pageOf(list[from:], in.Limit, func(b gateway.Budget) string { return b.Name }), err
+			return gateway.PageOf(list[from:], in.Limit, func(b gateway.Budget) string { return b.Name }), err
 		})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ func (f *Fleet) SelfTest() selftest.State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.last
-	last.Outcomes = slices.Concat([]selftest.Outcome{}, last.Outcomes)
+	last.Outcomes = append([]selftest.Outcome{}, last.Outcomes...)
 	return last
 }
 

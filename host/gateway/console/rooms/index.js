@@ -5,6 +5,9 @@ import { t } from "../lib/text.js";
 
 export const rooms = [
   { name: "today", group: "now", least: "owner", load: () => import("./today.js") },
+  { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
+  { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
+  { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
   { name: "agents", group: "agents", least: "owner", load: () => import("./agents.js") },
   { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
   { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },
