@@ -162,6 +162,14 @@ func (p pageDriver) press(text string) {
 	p.eval(find + `.click()`)
 }
 
+// dare presses a button that asks first, and answers the question.
+func (p pageDriver) dare(text string) {
+	p.t.Helper()
+	p.press(text)
+	p.until(`document.querySelector("#room dialog[open]")`)
+	p.press(text)
+}
+
 func (p pageDriver) says(text string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`document.querySelector("#room").textContent.includes(%q)`, text))
@@ -267,7 +275,7 @@ func roomSchedules(t *testing.T, b context.Context) {
 	p.until(`location.hash === "#schedules/morning" && !document.querySelector("dialog[open]")`)
 	p.says("hello U+202E")
 	p.press("Pause")
-	p.fill("Why", "on holiday")
+	p.fill("Why", "on holiday") // which waits for the dialog
 	p.press("Pause")
 	p.says("Paused: web:owner: on holiday")
 	p.looks("schedule")
@@ -282,8 +290,7 @@ func roomSchedules(t *testing.T, b context.Context) {
 	p.fill("Every", "90m")
 	p.press("Save to flynn.toml")
 	p.says("every 1h30m0s")
-	p.press("Remove")
-	p.press("Remove")
+	p.dare("Remove")
 	p.until(`location.hash === "#schedules"`)
 	p.until(`document.querySelectorAll("#room tbody tr").length === 1`)
 }
@@ -313,8 +320,7 @@ func roomMemory(t *testing.T, b context.Context) {
 	p.press("Save")
 	p.says("a U+202E dog of three")
 	p.says("corrected by web:owner")
-	p.press("Forget")
-	p.press("Forget")
+	p.dare("Forget")
 	p.until(`document.querySelectorAll("#room .note").length === 0`)
 	if left, err := store.SearchNotes(t.Context(), memory.NoteQuery{Key: "k77"}); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
