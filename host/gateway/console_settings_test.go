@@ -124,6 +124,9 @@ func roomSettings(t *testing.T, b context.Context) {
 		t.Errorf("it was overwritten:\n%s", now)
 	}
 	p.click(`dialog footer .button`)
+	p.until(`document.querySelector("[data-key='system_prompt']").textContent.includes("meanwhile")`)
+	p.want(`document.querySelector("[data-key='system_prompt'] textarea").value`, "mine")
+	p.eval(`[...document.querySelectorAll(".settings-bar button")][0].click()`)
 
 	// Search, a hidden secret, and the whole file.
 	p.typed(`.search input`, "compact the window")

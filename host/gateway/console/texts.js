@@ -560,6 +560,7 @@ export const texts = {
     hidden: "looks like a secret, and is not shown",
     changed: "not saved",
     meanwhile: "somebody has changed it meanwhile to",
+    meanwhile: "somebody has changed it meanwhile to",
     line: "set in line {line}",
     own: "set",
     reference: "names a secret",

@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Plugins has instances and plugins on disk. Done is told of what was asked for; it may be nil.
+// Plugins has instances and plugins on disk. Done gets what was asked for; it may be nil.
 type Plugins struct {
 	Instances []gateway.PluginStatus
 	Lines     []gateway.PluginLine

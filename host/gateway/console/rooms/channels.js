@@ -26,6 +26,10 @@ export function Room({ rest, go }) {
   <//>`;
 }
 
+const most = 160; // characters of what a plugin says; its own page shows all
+
+const clipped = (text = "") => (text.length > most ? text.slice(0, most) + "…" : text);
+
 function List({ list, again }) {
   const enable = async (c) => {
     await send("PATCH", at`/channels/${c.name}`, { enabled: !c.enabled }, { wait: 125000 });
@@ -37,7 +41,7 @@ function List({ list, again }) {
     { title: t("channels.name"), cell: (c) => html`<a href=${"#channels/" + encodeURIComponent(c.name)}><${Text}>${c.name}<//></a>` },
     { title: t("channels.plugin"), cell: (c) => html`<${Text}>${c.plugin}<//>` },
     { title: t("channels.state"), cell: (c) => html`<${Badge} kind=${kindOf(c)}>${c.state}<//>` },
-    { title: t("channels.detail"), cell: (c) => html`<${Text}>${c.detail}<//>` },
+    { title: t("channels.detail"), cell: (c) => html`<${Text}>${clipped(c.detail)}<//>` },
     { title: t("channels.access"), cell: (c) => c.access },
     { title: t("channels.senders"), cell: (c) => (c.senders === "proved" ? t("channels.proved") : t("channels.claimed")) },
     { title: t("settings.act"), cell: (c) => html`<${Button} kind="quiet" does=${() => enable(c)} aria-label=${(c.enabled ? t("channels.disable") : t("channels.enable")) + " " + c.name}>${c.enabled ? t("channels.disable") : t("channels.enable")}<//>` },

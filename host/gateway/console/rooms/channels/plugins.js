@@ -39,19 +39,19 @@ function Plugin({ of: p, again }) {
   };
   const verify = async () => { said.value = await send("POST", path + "/verify"); };
   const before = p.versions.find((v) => !v.active && v.version !== p.next);
-  const asks = p.permissions;
+  const asks = ["network", "read", "write", "host", "env"].flatMap((what) => p.permissions[what] ?? []).join(", ");
   return html`<article class="finding" data-plugin=${p.name}>
     <h3><${Text}>${p.name}<//> ${p.version} ${!p.installed && html`<${Badge}>${t("channels.notUsed")}<//>`} ${p.disabled && html`<${Badge} kind="warn">${t("channels.disabled")}<//>`}</h3>
     ${p.problem && html`<${Notice} kind="bad"><${Text}>${p.problem}<//><//>`}
     <${Facts} of=${[
       ["", p.description && html`<${Text}>${p.description}<//>`],
       [t("channels.uses"), p.instances.join(", ")],
-      [t("channels.source"), html`<${Text}>${p.source}<//>`],
+      [t("channels.source"), p.source && html`<${Text}>${p.source}<//>`],
       [t("channels.signed"), p.installed && (p.signer ? html`<code>${p.signer}</code>` : t("channels.unsigned"))],
-      [t("channels.asks"), html`<${Text}>${[...(asks.network ?? []), ...(asks.read ?? []), ...(asks.write ?? []), ...(asks.host ?? []), ...(asks.env ?? [])].join(", ")}<//>`],
+      [t("channels.asks"), asks && html`<${Text}>${asks}<//>`],
       [t("channels.versions"), p.installed && p.versions.map((v) => html`<span class="part" key=${v.version}>${v.version} ${v.active && html`<${Badge} kind="good">${t("channels.active")}<//>`} <${When} at=${v.installed} /></span>`)],
       [t("channels.rejected"), p.rejected.length > 0 && p.rejected.map((r) => html`<p key=${r.version}>${r.version}: <${Text}>${r.why}<//> <${When} at=${r.at} /></p>`)],
-    ].filter(([, value]) => value)} />
+    ]} />
     ${said.value && html`<${Notice} kind=${said.value.ok ? "good" : "bad"}><${Text}>${said.value.ok ? t("channels.verified") : said.value.problem}<//><//>`}
     <p class="buttons">
       <${Button} does=${act("PATCH", "", { enabled: p.disabled })}>${p.disabled ? t("channels.enable") : t("channels.disable")}<//>

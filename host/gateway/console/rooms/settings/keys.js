@@ -42,6 +42,7 @@ function Key({ of: k, drafts, problems, ask, open, readOnly }) {
   const changed = k.name in drafts.value;
   const change = (value) => { drafts.value = withDraft(drafts.value, k, value); };
   const wrong = changed && valueOf(k, draft).error;
+  const meanwhile = changed && JSON.stringify(drafts.value[k.name].key.value) !== JSON.stringify(k.value);
   const said = problems.map((p) => p.problem + (p.next ? " (" + p.next + ")" : "")).join(" ");
   const field = { ...k, help: k.meaning, long: k.key.at(-1) === "system_prompt" };
   return html`<div class=${"setting" + (changed ? " changed" : "")} data-key=${k.name}>
@@ -49,6 +50,7 @@ function Key({ of: k, drafts, problems, ask, open, readOnly }) {
       : html`<${Value} of=${field} label=${last(k)} draft=${draft} change=${change} error=${wrong || said} readonly=${readOnly || undefined} disabled=${readOnly && (k.type === "boolean" || k.enum?.length) ? true : undefined} />`}
     <p class="setting-marks">
       ${changed ? html`<${Badge} kind="info">${t("settings.changed")}<//>` : k.set ? html`<${Badge}>${k.line ? t("settings.line", k) : t("settings.own")}<//>` : null}
+      ${meanwhile && html`<${Badge} kind="warn">${t("settings.meanwhile")}<//> <${Text}>${draftOf(k, k.value) || t("fields.unset")}<//>`}
       ${k.reference && html`<a href="#settings/secrets">${t("settings.reference")}</a>`}
       ${changed && html`<${Button} kind="quiet" does=${() => change(k.set ? draftOf(k, k.value) : "")} aria-label=${t("settings.backTo", { key: k.name })}>${t("settings.back")}<//>`}
       ${k.set && !changed && !readOnly && html`<${Button} kind="quiet" does=${() => { drafts.value = { ...drafts.value, [k.name]: { name: k.name, key: k, draft: "", unset: true } }; }} aria-label=${t("settings.unsetKey", { key: k.name })}>${t("settings.unsetIt")}<//>`}
