@@ -331,6 +331,7 @@ export const texts = {
     interrupt: "Interrupt",
     end: "End of input",
     plain: "This terminal shows lines of text. Programs that draw on the whole screen need flynn sandbox exec on a real terminal.",
+  },
   agents: {
     title: "Agents",
     agents: "Agents",
