@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/gateway/api/openai"
 	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -43,15 +44,18 @@ func (h *Host) backend() gateway.Backend {
 		Decisions: backend.Decisions{Store: h.store},
 		Turns:     explain.Lister{Store: h.store},
 		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
+		Agents:    backend.Agents{Current: h.now, Runner: h.runner, Machines: h.fleet, Budgets: h.budgets},
+		Routing:   backend.Routing{Current: h.now, Pin: h.inForce, Runner: h.runner, Judge: h.judge, Policies: policies},
+		Models:    &backend.Models{Current: h.now, Runner: h.runner},
 		Reloads:   backend.Reload{Holder: h.holder},
-		Schedules: backend.Schedules{Scheduler: h.schedules},
+		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
 		SignIns:   h.signedIn(),
 		Usages:    h.usage(),
 	}
 }
 
 func (h *Host) usage() backend.Usage {
-	return backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet}
+	return backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now}
 }
 
 func (h *Host) signedIn() backend.SignIns {
@@ -65,6 +69,9 @@ func (h *Host) people() backend.People {
 		Edit: backend.Editor{Holder: h.holder, Getenv: h.getenv, Checks: Checks(), One: &h.editing},
 	}
 }
+
+// judge decides whether a message would be admitted now.
+func (h *Host) judge(m message.Message) (decision, why string) { return h.current.Load().gate.Judge(m) }
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{

@@ -30,6 +30,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/model"
@@ -119,6 +120,7 @@ type Host struct {
 	gateway   *gateway.Server
 	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
+	edits     *backend.Edits
 	services  *service.Server
 	hooks     *gateway.Hooks // nil if the configuration has no webhooks
 	events    event.Bus
@@ -153,6 +155,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
 		return nil, err
 	}
+	h.edits = &backend.Edits{Path: cfg.Path, Getenv: cfg.Getenv, Checks: Checks(), Reloads: backend.Reload{Holder: h.holder}}
 	if err := h.open(ctx, h.holder.Current()); err != nil {
 		return nil, errors.Join(err, h.close())
 	}

@@ -25,7 +25,11 @@ func scheduleCommand() *cli.Command {
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},
 			{Name: "run", Usage: "run a schedule now", ArgsUsage: "NAME", Action: runSchedule},
-			{Name: "resume", Usage: "resume a schedule that was paused after failures", ArgsUsage: "NAME", Action: resumeSchedule},
+			{
+				Name: "pause", Usage: "keep a schedule from running until it is resumed", ArgsUsage: "NAME", Action: pauseSchedule,
+				Flags: []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`WHY` it is paused", Required: true}},
+			},
+			{Name: "resume", Usage: "resume a schedule that was paused, by a person or after failures", ArgsUsage: "NAME", Action: resumeSchedule},
 		},
 	}
 }
@@ -141,11 +145,10 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 		runs, err := admin.ScheduleRuns(ctx, c, name, shownRuns)
 		return gateway.Page[gateway.ScheduleRun]{Items: runs}, err
 	})
-	runs := page.Items
 	if err != nil {
 		return err
 	}
-	return printListOr(newOutput(ctx, cmd), runs, "no runs yet: run it now with flynn schedule run "+name, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
+	return printListOr(newOutput(ctx, cmd), page.Items, "no runs yet: run it now with flynn schedule run "+name, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
 		return []string{clock(r.Due), r.State, number(r.Count), clock(r.At), r.Note}
 	})
 }
@@ -162,12 +165,25 @@ func runSchedule(ctx context.Context, cmd *cli.Command) error {
 	return newOutput(ctx, cmd).result(run, "runs: %s", run.Event)
 }
 
+func pauseSchedule(ctx context.Context, cmd *cli.Command) error {
+	c, name, err := scheduleNamed(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	pause := map[string]any{"paused": true, "reason": cmd.String("reason")}
+	if err := client.Ask(ctx, c, http.MethodPatch, "/api/v1/schedules/"+name, pause, nil); err != nil {
+		return startHint(err)
+	}
+	newOutput(ctx, cmd).done("%s is paused; let it run again with flynn schedule resume %s", name, name)
+	return nil
+}
+
 func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	c, name, err := scheduleNamed(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/schedules/"+name+"/resume", nil, nil); err != nil {
+	if err := client.Ask(ctx, c, http.MethodPatch, "/api/v1/schedules/"+name, map[string]any{"paused": false}, nil); err != nil {
 		return startHint(err)
 	}
 	newOutput(ctx, cmd).done("%s runs at its times again", name)

@@ -129,6 +129,12 @@ func (g *Gate) Admit(m message.Message) Admission {
 	return Admission{Allowed: r == Allowed, Decision: r, Why: r.Why()}
 }
 
+// Judge decides whether a message is answered, apart from rates and sessions. It does not count the message.
+func (g *Gate) Judge(m message.Message) (decision, why string) {
+	r := g.judge(m)
+	return string(r), r.Why()
+}
+
 // Refusal returns why a message is not answered, apart from rates, or "".
 func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 

@@ -21,6 +21,7 @@ type Backend struct {
 	Status        Reporter
 	Access        Access
 	Events        Events
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
 	Keys          store.KeyedWrites
@@ -29,6 +30,7 @@ type Backend struct {
 	Files         Files
 	Memory        Memory
 	People        People
+	Models        Models
 	Plugins       Plugins
 	Policies      Policies
 	Trials        PolicyTrials
@@ -36,6 +38,7 @@ type Backend struct {
 	Turns         Turns
 	Sandboxes     Sandboxes
 	Reloads       Reloader
+	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
 	SignIns       SignIns
@@ -127,7 +130,8 @@ type Entry struct {
 	// that an agent wrote between tool calls.
 	Key     string    `json:"key,omitempty"`
 	IsError bool      `json:"is_error,omitempty"`
-	Call    *ToolCall `json:"call,omitempty"` // set for FromTool
+	Files   []string  `json:"files,omitempty"` // names of the files of a message
+	Call    *ToolCall `json:"call,omitempty"`  // set for FromTool
 }
 
 // Final reports whether the entry ends a turn.

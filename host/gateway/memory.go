@@ -61,8 +61,12 @@ func (f Forget) From(ctx context.Context, notes interface {
 	return all, nil
 }
 
-// Memory deletes notes of agents.
+// Memory shows, mends and deletes notes of agents.
 type Memory interface {
+	// Notes returns notes, the latest first.
+	Notes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+	// MendNote replaces the text of a note, which was was: store.ErrNotFound, or store.ErrConflict if the text is another by now.
+	MendNote(ctx context.Context, id int64, was, text, by string) (memory.Note, error)
 	// Forget deletes notes and returns them.
 	Forget(ctx context.Context, f Forget) ([]memory.Note, error)
 }

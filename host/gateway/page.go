@@ -52,3 +52,16 @@ type ConversationName struct {
 	Channel string `json:"channel"`
 	ID      string `json:"id"`
 }
+
+// PageOf makes a page of a list that was read with one element more than the limit, if there are more.
+func PageOf[T any](list []T, limit int, cursor func(T) string) Page[T] {
+	p := Page[T]{Items: list}
+	if len(list) > limit {
+		p.Items = list[:limit]
+		p.Next = cursor(p.Items[limit-1])
+	}
+	if p.Items == nil {
+		p.Items = []T{}
+	}
+	return p
+}

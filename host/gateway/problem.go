@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 )
 
@@ -34,6 +35,9 @@ func (p *Problem) Error() string { return p.Detail }
 
 // ProblemOf returns the problem of an error of the backend.
 func ProblemOf(err error) *Problem {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		return p
+	}
 	code := errorCode(err)
 	status, ok := map[string]int{
 		CodeBadRequest: http.StatusBadRequest, CodeNotFound: http.StatusNotFound, CodeNotAllowed: http.StatusUnprocessableEntity,

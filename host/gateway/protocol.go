@@ -39,6 +39,7 @@ import (
 //	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"...","intro":Intro}
 //	    Intro is for a conversation in which nothing was said yet, and only where it can be written to.
 //	{"type":"history","entries":[Entry...],"resumed":false,"live":[message.Event...]}
+//	    The optional "earlier" is the cursor of GET .../entries for those before them.
 //	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows. Live are the events of the
 //	    turns that run, up to now: what has streamed and is not stored yet. They come behind the entries, like events.
 //	{"type":"event","event":message.Event}           As it happens. An event can be in the history too: replies are
@@ -123,6 +124,7 @@ type ServerFrame struct {
 	Intro        *Intro          `json:"intro,omitempty"`
 	ID           string          `json:"id,omitempty"`
 	Entries      []Entry         `json:"entries,omitzero"`
+	Earlier      string          `json:"earlier,omitempty"`
 	Resumed      bool            `json:"resumed,omitempty"`
 	Live         []message.Event `json:"live,omitempty"`
 	Event        *message.Event  `json:"event,omitempty"`

@@ -354,11 +354,12 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 func (ss *session) pushHistory(ctx context.Context, resume string, live []message.Event) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
-	list, err := ss.backend.Conversations.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
+	page, err := ss.backend.Conversations.Entries(call, ss.hello.Channel, ss.hello.Conversation, "", historyLimit)
 	if err != nil {
 		return ss.pushError(ctx, "", err)
 	}
-	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Live: live}
+	list := page.Items
+	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Earlier: page.Next, Live: live}
 	for i := len(list) - 1; resume != "" && i >= 0; i-- {
 		if list[i].Key == resume {
 			f.Entries, f.Resumed = list[i+1:], true

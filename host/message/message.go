@@ -4,6 +4,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -207,3 +208,12 @@ const (
 
 // MaxButtons bounds the buttons of one reply.
 const MaxButtons = 8
+
+// FileNames returns the names of the attached files. One without a name has its type.
+func (m Message) FileNames() []string {
+	var names []string
+	for _, a := range m.Attachments {
+		names = append(names, cmp.Or(a.Name, a.Type, "file"))
+	}
+	return names
+}

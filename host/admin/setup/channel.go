@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/internal/schema"
@@ -155,7 +157,7 @@ func (s *Setup) askSettings(ctx context.Context, ch *Channel) error {
 		if _, ok := ch.Settings[f.Key]; ok || !f.Required {
 			continue
 		}
-		text, err := s.Asker.Text(ctx, f.Key+" of "+ch.Name, oneLine(f.Description), "", func(text string) error {
+		text, err := s.Asker.Text(ctx, f.Key+" of "+ch.Name, prove.OneLine(f.Description), "", func(text string) error {
 			_, err := ParseSetting(f, text)
 			return err
 		})

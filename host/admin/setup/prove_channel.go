@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
@@ -102,7 +104,7 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	if err != nil {
 		return ChannelProof{}, err
 	}
-	return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: took, Contained: contained}, <-ended
+	return ChannelProof{Detail: prove.OneLine(detail), Senders: <-senders, Took: took, Contained: contained}, <-ended
 }
 
 // provide installs a plugin that comes with Flynn before the wait for its platform begins: in a clone its build may take minutes.
@@ -134,9 +136,9 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 				}
 				still = time.After(quiet)
 			case plugin.Backoff, plugin.Quarantined, plugin.Disabled:
-				return "", errors.New(oneLine(s.LastError))
+				return "", errors.New(prove.OneLine(s.LastError))
 			case plugin.Degraded:
-				last = oneLine(s.Detail)
+				last = prove.OneLine(s.Detail)
 				if why, refused := strings.CutPrefix(last, plugin.CredentialRefused); refused {
 					return "", CredentialError(strings.TrimPrefix(why, ": "))
 				}

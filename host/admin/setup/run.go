@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/message"
@@ -185,7 +187,7 @@ func (s *Setup) addChannel(ctx context.Context, f *edit.File, a Answers, secrets
 		if ctx.Err() != nil || !s.Asker.Asks() {
 			return nil, fmt.Errorf("channel %s: %w", ch.Name, errors.Join(ctx.Err(), err))
 		}
-		s.Asker.Say("That did not work: " + oneLine(err.Error()) + ".")
+		s.Asker.Say("That did not work: " + prove.OneLine(err.Error()) + ".")
 		next, err := s.Asker.Choose(ctx, "What now?", []Option{
 			{"again", "give its token and settings again"}, {"other", "choose another channel"}, {"none", "go on without a channel"},
 		})

@@ -97,6 +97,22 @@ func (f *File) Save(getenv func(string) string, checks ...config.Check) error {
 	return nil
 }
 
+// Apply saves the file and has a running host take it up by reload, which returns the generation in force. If the host refuses it, the file
+// becomes what it was.
+func (f *File) Apply(reload func() (uint64, error), getenv func(string) string, checks ...config.Check) (uint64, error) {
+	if err := f.Save(getenv, checks...); err != nil {
+		return 0, err
+	}
+	generation, refused := reload()
+	if refused == nil {
+		return generation, nil
+	}
+	if err := f.Undo(); err != nil {
+		return 0, fmt.Errorf("the running flynn refuses the edit (%w), and the file could not be brought back: %w", refused, err)
+	}
+	return 0, fmt.Errorf("%s is as before, because the running flynn refuses the edit: %w", f.path, refused)
+}
+
 // Undo brings back what the last Save replaced, which must have been a file. It fails if somebody else has changed the file since.
 func (f *File) Undo() error {
 	if f.undo == nil {

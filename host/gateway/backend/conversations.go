@@ -130,7 +130,7 @@ func (c Conversations) History(ctx context.Context, channel, conversation string
 	}
 	for _, r := range pending {
 		if m := r.Message; m.Channel == channel && m.Conversation.ID == conversation && !taken[r.ID] {
-			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 		}
 	}
 	return out[max(0, len(out)-limit):], nil
@@ -178,7 +178,7 @@ func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approv
 }
 
 func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
-	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
+	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError, Files: p.Files}
 	switch {
 	case p.Said:
 		e.From = gateway.FromUser

@@ -76,7 +76,7 @@ func (p *entryPage) pending(ctx context.Context) error {
 	for _, r := range slices.Backward(rows) {
 		m := r.Message
 		if m.Channel == p.channel && m.Conversation.ID == p.conversation && !p.taken[r.ID] && len(p.entries) < p.limit {
-			p.entries = append(p.entries, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+			p.entries = append(p.entries, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 		}
 	}
 	return nil

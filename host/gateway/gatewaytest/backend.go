@@ -50,8 +50,9 @@ type Backend struct {
 	persons   []person
 	serial    int
 	halted    *gateway.HaltStatus
-	reason    string            // of traces
-	files     map[string][]byte // by handle
+	reason    string                         // of traces
+	files     map[string][]byte              // by handle
+	keyed     map[[2]string]store.KeyedWrite // by caller and key
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -117,7 +118,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, People: people{b}, SignIns: b, Explains: b, Files: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Keys: b, People: people{b}, SignIns: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.
@@ -139,7 +140,7 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 	c.info.Last = time.Now()
 	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
-	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
 	b.next(c)
 	return nil
 }
@@ -154,7 +155,7 @@ func (b *Backend) next(c *conversation) {
 	ctx, stop := context.WithCancel(b.ctx)
 	c.stop, c.info.Running, c.info.Agent = stop, true, "demo"
 	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
-	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id}}
+	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id, Files: m.FileNames()}}
 	c.turn = t
 	b.turns.Go(func() {
 		defer stop()
@@ -213,7 +214,7 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 		waiting = slices.Concat([]message.Message{c.turn.message}, waiting)
 	}
 	for _, m := range waiting {
-		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 	}
 	out = out[max(0, len(out)-limit):]
 	for i, e := range out {

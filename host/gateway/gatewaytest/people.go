@@ -113,7 +113,8 @@ func (b people) Person(_ context.Context, sender message.SenderKey) (gateway.Per
 	defer b.mu.Unlock()
 	for _, e := range b.strangers {
 		if e.Sender == sender {
-			used := gateway.UsageSum{Calls: 3, Input: 1200, CostUSD: 1.25}
+			cost := 1.25
+			used := gateway.UsageSum{Calls: 3, Input: 1200, CostUSD: &cost}
 			return gateway.Person{
 				AccessEntry: e, Blocked: e.Configured == "blocked", Linked: []message.SenderKey{"mail:" + message.SenderKey(sender.ID())},
 				Sessions: 2, Notes: 3, Files: 4, SignIns: append([]gateway.SignIn{}, signIns...), Used: used, Month: used,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -76,4 +77,31 @@ func (b *Backend) Export(ctx context.Context, channel, id string, _ bool, w io.W
 		fmt.Fprintf(w, "%s: %s\n", e.From, e.Text)
 	}
 	return err
+}
+
+// BeginKeyed implements store.KeyedWrites.
+func (b *Backend) BeginKeyed(_ context.Context, k store.KeyedWrite, _ time.Time, _ int) (store.KeyedWrite, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found, there := b.keyed[[2]string{k.Caller, k.Key}]
+	if !there {
+		b.putKeyed(k)
+	}
+	return found, !there, nil
+}
+
+// EndKeyed implements store.KeyedWrites.
+func (b *Backend) EndKeyed(_ context.Context, k store.KeyedWrite) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.putKeyed(k)
+	return nil
+}
+
+// putKeyed is called with the lock held.
+func (b *Backend) putKeyed(k store.KeyedWrite) {
+	if b.keyed == nil {
+		b.keyed = map[[2]string]store.KeyedWrite{}
+	}
+	b.keyed[[2]string{k.Caller, k.Key}] = k
 }

@@ -27,6 +27,7 @@ func everything() gateway.Backend {
 		Events: &feed.Feed{}, Halter: backend.Halt{}, Keys: &sqlite.Store{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, People: backend.People{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
 		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{},
+		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 	}
 }
 

@@ -86,7 +86,9 @@ func (a *API) describe(version string) *served {
 	s := &served{mux: http.NewServeMux()}
 	config := huma.DefaultConfig("Flynn", version)
 	config.Info.Description = "What a running Flynn can tell and do. Every request carries a token (Authorization: Bearer TOKEN), and comes from no page or from " +
-		"the gateway's own. Errors are problems as RFC 9457 has them."
+		"the gateway's own. Errors are problems as RFC 9457 has them. Requests that write take an Idempotency-Key, but for uploads of files and imports of " +
+		"sessions, which are read as they come: a file has the same handle however often it is sent, and a session is imported once. Long lists come in pages: " +
+		"send the next of one as the cursor of the following."
 	config.Components = &huma.Components{
 		Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 		SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
@@ -131,6 +133,15 @@ func (a *API) register(r *registrar) {
 	}
 	if b.Events != nil {
 		(&events{Events: b.Events}).register(r)
+	}
+	if b.Agents != nil {
+		agents{b.Agents}.register(r)
+	}
+	if b.Routing != nil {
+		routing{b.Routing}.register(r)
+	}
+	if b.Models != nil {
+		models{b.Models}.register(r)
 	}
 	if b.Explains != nil {
 		turns{b.Explains, b.Conversations}.register(r)

@@ -158,6 +158,9 @@ func (f *Fleet) sandboxes() *sandbox.Manager {
 
 func (f *Fleet) spec(name string) (spec.Spec, bool) { return f.setup.Load().specs.Named(name) }
 
+// Spec returns the specification of a sandbox.
+func (f *Fleet) Spec(name string) (spec.Spec, bool) { return f.spec(name) }
+
 func (f *Fleet) mountRules() mounts.Rules { return f.setup.Load().mounts }
 
 func (f *Fleet) secret(name string) string { return f.setup.Load().secrets[name].Reveal() }

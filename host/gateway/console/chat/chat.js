@@ -3,10 +3,15 @@
 import { byId, el, revealed } from "../lib/dom.js";
 import { fresh, may, me, writes } from "../lib/me.js";
 import { keep, token, tokenIn } from "../lib/token.js";
+import { watch } from "../lib/live.js";
+import { Actions } from "./actions.js";
 import { Approvals } from "./approvals.js";
+import { Earlier } from "./earlier.js";
+import { Files } from "./files.js";
 import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
 import { Removal } from "./removal.js";
+import { Search } from "./search.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
 import { Why } from "./why.js";
@@ -20,7 +25,9 @@ const transcript = new Transcript(byId("transcript"), {
   changed: follow,
   running,
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
-  retry: submit,
+  retry: (id, text) => submit(id, text),
+  edit: (key, text) => edit(key, text),
+  fork: (key) => actions.fork(key),
   why: (turn) => why.show(turn),
   again: () => socket.history(),
 });
@@ -39,11 +46,32 @@ const panel = new Panel(token, (channel, id) => { openConversation(channel, id);
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
+const files = new Files({ channel: () => here.slice(0, here.indexOf(":")), trouble: notice });
+const actions = new Actions({
+  here: () => [here.slice(0, here.indexOf(":")), here.slice(here.indexOf(":") + 1)],
+  chosen: () => panel.chosen(),
+  open: (channel, id) => openConversation(channel, id),
+  changed: () => panel.refresh(),
+  trouble: notice,
+  say: (text) => { byId("polite").textContent = text; },
+});
+const earlier = new Earlier(scroll, (entries) => {
+  atEnd = false;
+  transcript.before(entries);
+}, notice);
+new Search((channel, id, turn) => {
+  found = turn;
+  openConversation(channel, id);
+  showSide(false);
+});
+
 const why = new Why((path) => panel.get(path));
 
 let socket;
 let here = "";
+let found = ""; // the turn that a search has led to, until it is shown
 let atEnd = true;
+let sendingFiles = false;
 
 // addressed is the conversation in the address bar; null for none.
 function addressed() {
@@ -73,6 +101,7 @@ function openConversation(channel, id) {
   running(false);
   approvals.show([], here);
   panel.select(here);
+  files.clear(); // they were for the conversation that was shown
   draft.value = sessionStorage.getItem("flynn.draft." + here) ?? "";
   grow();
   atEnd = true;
@@ -106,6 +135,8 @@ function frame(f) {
       break;
     case "history":
       transcript.history(f.entries, f.live ?? [], socket.unsent());
+      earlier.from(here, f.earlier ?? "");
+      showFound();
       break;
     case "event":
       transcript.event(f.event);
@@ -179,29 +210,61 @@ function running(is) {
 }
 
 // submit sends a text, or sends it again under its id.
-function submit(id, text) {
+function submit(id, text, list = []) {
   notice("");
-  transcript.user(id, text, "sending");
+  transcript.user(id, text, "sending", undefined, undefined, list.map((f) => f.name));
   running(true);
-  socket.send(id, text);
+  socket.send(id, text, list);
   atEnd = true;
   follow();
 }
 
-byId("composer").addEventListener("submit", (e) => {
+byId("composer").addEventListener("submit", async (e) => {
   e.preventDefault();
   const text = draft.value;
-  if (!text.trim() || !socket) return;
+  if (!text.trim() && files.empty || !socket || sendingFiles) return;
   if (new TextEncoder().encode(text).length > longest) {
     notice("This message is longer than 64 KiB. Put it in a file and give the path of the file.");
     return;
   }
-  draft.value = "";
+  const to = here;
+  let list = [];
+  if (!files.empty) {
+    sendingFiles = true;
+    list = await files.taken();
+    sendingFiles = false;
+    if (!list || here !== to) return; // the draft stays, with why
+  }
+  if (draft.value === text) draft.value = "";
   keepDraft();
   grow();
-  submit(crypto.randomUUID(), text);
+  submit(crypto.randomUUID(), text, list);
   draft.focus();
 });
+
+// edit takes a message back into the field, in a new conversation with what was said before it.
+async function edit(key, text) {
+  const from = here;
+  await actions.fork(key, true);
+  if (here === from) return; // the notice says why
+  draft.value = text;
+  keepDraft();
+  grow();
+  draft.focus();
+}
+
+// showFound brings what a search has found into view.
+async function showFound() {
+  if (!found) return;
+  const turn = found;
+  found = "";
+  const look = () => document.querySelector(`#transcript [data-turn="${CSS.escape(turn)}"]`);
+  while (!look() && await earlier.more());
+  const node = look();
+  if (!node) return;
+  atEnd = false;
+  node.scrollIntoView({ block: "center" });
+}
 
 // An input method uses Enter to choose a word.
 const sends = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
@@ -249,11 +312,9 @@ const resized = new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.
 resized.observe(scroll);
 resized.observe(scroll.firstElementChild);
 
-setInterval(() => {
-  if (document.visibilityState !== "visible") return;
-  panel.refresh();
-  if (may("owner")) pairings.refresh();
-}, 15000);
+// The lists follow the host, which tells of changes.
+watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], () => { if (socket) panel.refresh(); });
+watch(["people"], () => { if (socket && may("owner")) pairings.refresh(); });
 
 // start opens the conversation of the address, else that of this window, else the newest.
 export async function start() {
@@ -276,7 +337,7 @@ export async function start() {
 
 async function newest() {
   try {
-    const c = (await panel.get("/api/v1/conversations")).find((c) => c.channel === me.channel && writes(c.channel, c.id));
+    const c = (await panel.get("/api/v1/conversations?from=people&limit=500")).items.find((c) => c.channel === me.channel && writes(c.channel, c.id));
     return c && [c.channel, c.id];
   } catch {
     return null; // the socket says what is wrong

@@ -6,7 +6,8 @@ import { may, me, writes } from "../lib/me.js";
 export class Panel {
   // open(channel, id) is called when a conversation is chosen.
   constructor(token, open) {
-    Object.assign(this, { token, open });
+    Object.assign(this, { token, open, programs: [], wanted: 100 });
+    byId("more-conversations").addEventListener("click", () => { this.wanted += 200; this.refresh(); });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
     byId("close-status").addEventListener("click", () => byId("status").close());
     byId("halt").addEventListener("click", () => this.halt());
@@ -40,16 +41,40 @@ export class Panel {
 
   async refresh() {
     try {
-      const [conversations, status] = await Promise.all([this.get("/api/v1/conversations"), may("owner") ? this.get("/api/v1/status") : null]);
-      this.list(may("owner") ? conversations : conversations.filter((c) => writes(c.channel, c.id)));
+      const [people, programs, status] = await Promise.all([
+        this.pages("people", this.wanted), this.pages("programs", 50), may("owner") ? this.get("/api/v1/status") : null]);
+      byId("more-conversations").hidden = !people.next;
+      this.programs = programs.items;
+      this.list(may("owner") ? people.items : people.items.filter((c) => writes(c.channel, c.id)));
       if (status) this.status(status);
     } catch {
       this.health("bad", "Not reachable");
     }
   }
 
+  // pages reads conversations, page after page, until there are as many as wanted.
+  async pages(from, wanted) {
+    const items = [];
+    let next = "";
+    do {
+      const page = await this.get(`/api/v1/conversations?from=${from}&limit=${Math.min(500, wanted - items.length)}&cursor=${encodeURIComponent(next)}`);
+      items.push(...page.items);
+      next = page.next ?? "";
+    } while (next && items.length < wanted);
+    return { items, next };
+  }
+
+  // list shows the conversations of people, and those of programs and schedules apart.
   list(conversations) {
-    this.conversations = conversations;
+    this.conversations = [...conversations, ...this.programs];
+    this.fill(byId("conversations"), conversations);
+    this.fill(byId("programs"), this.programs);
+    byId("of-programs").hidden = !this.programs.length;
+    if (this.programs.some((c) => c.channel + ":" + c.id === this.current)) byId("of-programs").open = true;
+    this.title();
+  }
+
+  fill(list, conversations) {
     const lines = conversations.map((c) => el("li", {},
       el("button", {
         type: "button", "data-key": c.channel + ":" + c.id, title: c.title || c.id,
@@ -59,15 +84,14 @@ export class Panel {
       el("span", { class: "name" }, c.title || c.id),
       el("span", { class: "sub" }, [c.channel === me.channel ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
     // Rebuilding must keep the focus.
-    const focused = byId("conversations").contains(document.activeElement) && document.activeElement.dataset.key;
-    byId("conversations").replaceChildren(...lines);
-    if (focused) byId("conversations").querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-    this.title();
+    const focused = list.contains(document.activeElement) && document.activeElement.dataset.key;
+    list.replaceChildren(...lines);
+    if (focused) list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   select(key) {
     this.current = key;
-    for (const b of byId("conversations").querySelectorAll("button")) {
+    for (const b of byId("lists").querySelectorAll("button[data-key]")) {
       if (b.dataset.key === key) b.setAttribute("aria-current", "true");
       else b.removeAttribute("aria-current");
     }
@@ -80,6 +104,7 @@ export class Panel {
   title() {
     const c = this.chosen();
     byId("delete").hidden = !c;
+    byId("actions").hidden = !c;
     byId("title").textContent = c ? c.title || c.id : "New conversation";
     document.title = c ? (c.title || c.id) + " · Flynn" : "Flynn";
   }

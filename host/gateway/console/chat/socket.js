@@ -54,7 +54,7 @@ export class Socket {
     // Only the history shows what arrived before the connection was lost.
     if (frame.type === "history") {
       for (const entry of frame.entries) if (entry.from === "user") this.forget(entry.key);
-      for (const { id, text } of this.unsent()) this.put({ type: "send", id, text });
+      for (const m of this.unsent()) this.put(frameOf(m));
     }
   }
 
@@ -75,9 +75,10 @@ export class Socket {
   }
 
   // send keeps the text until it is accepted.
-  send(id, text) {
-    this.keep([...this.all(), { id, text, conversation: this.key() }]);
-    if (this.greeted) this.put({ type: "send", id, text });
+  send(id, text, files = []) {
+    const m = { id, text, files, conversation: this.key() };
+    this.keep([...this.all(), m]);
+    if (this.greeted) this.put(frameOf(m));
   }
 
   history() { this.put({ type: "history" }); }
@@ -114,4 +115,9 @@ export class Socket {
     this.ws = { readyState: WebSocket.CLOSED, close() {} };
     ws.close();
   }
+}
+
+// frameOf is the frame of a message. A file is named by its handle.
+function frameOf({ id, text, files = [] }) {
+  return { type: "send", id, text, ...(files.length && { files: files.map((f) => f.handle) }) };
 }

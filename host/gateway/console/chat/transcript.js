@@ -2,12 +2,13 @@
 // matched by key, tool calls by id, and committed text replaces streamed text. Messages that wait for a turn are last,
 // in every window and after every reload.
 
-import { el, clock } from "../lib/dom.js";
+import { el, clock, revealed } from "../lib/dom.js";
+import { t } from "../lib/text.js";
 import { markdown } from "./markdown.js";
 import { CallCard } from "./calls.js";
 
 export class Transcript {
-  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again().
+  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again(), edit(key, text), fork(key).
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -34,21 +35,32 @@ export class Transcript {
     let running = false;
     for (const e of entries) {
       running = !(e.from === "agent" && (e.key || e.is_error));
-      if (e.from === "user") this.user(e.key, e.text, "sent", e.time, e.turn);
-      else if (e.from === "tool") this.pastCall(e);
-      else this.agent(e);
+      this.entry(e);
     }
-    for (const m of unsent) this.user(m.id, m.text, "sending");
+    for (const m of unsent) this.user(m.id, m.text, "sending", undefined, undefined, m.files?.map((f) => f.name));
     if (!running && !live.length) this.abandon();
     this.hooks.running(running);
     for (const e of live) this.event(e);
     this.hooks.changed();
   }
 
+  entry(e) {
+    if (e.from === "user") this.user(e.key, e.text ?? "", "sent", e.time, e.turn, e.files);
+    else if (e.from === "tool") this.pastCall(e);
+    else this.agent(e);
+  }
+
+  // before shows entries that came before all that is shown.
+  before(entries) {
+    this.anchor = this.root.firstChild;
+    for (const e of entries) this.entry(e);
+    this.anchor = null;
+  }
+
   // put shows a node after everything but the messages that wait for a turn.
   put(node) {
     const [first] = this.queue.values();
-    this.root.insertBefore(node, first ?? null);
+    this.root.insertBefore(node, this.anchor ?? first ?? null);
   }
 
   // take ends the wait of the messages that a turn answers.
@@ -62,22 +74,43 @@ export class Transcript {
   }
 
   // user shows a message of the person, or changes its state: sending, sent or failed. Without a turn it waits for one.
-  user(id, text, state, time, turn) {
+  user(id, text, state, time, turn, files) {
     let node = this.users.get(id);
     if (!node) {
-      node = el("div", { class: "message user", "data-id": id }, el("div", { class: "bubble" }, text), el("div", { class: "meta" }));
+      node = el("div", { class: "message user", "data-id": id }, el("div", { class: "bubble" }, text), fileList(files), el("div", { class: "meta" }));
+      node.querySelector(".bubble").hidden = !text && Boolean(files?.length);
       this.users.set(id, node);
-      this.root.append(node);
+      this.root.insertBefore(node, this.anchor ?? null);
       if (!turn) this.queue.set(id, node);
     }
-    text = node.firstChild.textContent;
+    text = node.querySelector(".bubble").textContent;
     node.dataset.state = state;
     const meta = node.querySelector(".meta");
     meta.replaceChildren();
     if (state === "sending") meta.append("Sending");
     else if (state === "failed") meta.append("Not sent ", el("button", { type: "button", class: "link", onclick: () => this.hooks.retry(id, text) }, "Try again"));
-    else if (time) node.title = clock(time);
+    else {
+      if (time) node.title = clock(time);
+      if (turn || node.dataset.turn) meta.append(this.editButton(id, text));
+    }
     this.hooks.changed();
+  }
+
+  // answered marks the messages of a turn that has ended: from then on they can be edited.
+  answered() {
+    for (const [id, node] of this.users) {
+      if (this.queue.has(id) || node.dataset.turn || node.dataset.state !== "sent") continue;
+      node.dataset.turn = "ended";
+      node.querySelector(".meta").append(this.editButton(id, node.querySelector(".bubble").textContent));
+    }
+  }
+
+  editButton(id, text) {
+    return el("button", { type: "button", class: "link edit", "aria-label": t("chat.editLabel"), onclick: () => this.hooks.edit(id, text) }, t("chat.edit"));
+  }
+
+  forkButton(key) {
+    return el("button", { type: "button", class: "link fork", "aria-label": t("chat.forkLabel"), onclick: () => this.hooks.fork(key) }, t("chat.fork"));
   }
 
   agent(e) {
@@ -85,7 +118,7 @@ export class Transcript {
     if (e.key) this.replies.add(e.key);
     if (e.key || e.is_error) this.ended.add(e.turn);
     this.put(this.agentNode(e.text, e.is_error, e.time));
-    if (e.turn && (e.key || e.is_error)) this.put(this.whyButton(e.turn));
+    if (e.turn && (e.key || e.is_error)) this.put(el("div", { class: "after" }, this.whyButton(e.turn), e.key && this.forkButton(e.key)));
   }
 
   // whyButton opens the trace of the turn that has just been answered.
@@ -120,7 +153,7 @@ export class Transcript {
     const card = this.calls.get(e.call);
     switch (e.kind) {
       case "said":
-        this.user(e.key, e.text ?? "", "sent");
+        this.user(e.key, e.text ?? "", "sent", undefined, undefined, e.files);
         break;
       case "turn_started":
         this.take(e.answers ?? []);
@@ -165,6 +198,7 @@ export class Transcript {
       case "turn_done":
         this.closeStream(e.turn, false);
         this.abandon();
+        this.answered();
         this.hooks.running(false);
         // A turn without an end was abandoned: the history has the state of its messages.
         if (!this.ended.has(e.turn)) this.hooks.again();
@@ -204,4 +238,8 @@ export class Transcript {
     s.node.classList.remove("streaming");
     s.node.replaceChildren(markdown(s.text));
   }
+}
+
+function fileList(files) {
+  return files?.length ? el("ul", { class: "files" }, files.map((name) => el("li", {}, revealed(name)))) : null;
 }

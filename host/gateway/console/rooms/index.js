@@ -11,6 +11,10 @@ export const rooms = [
   { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
   { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
   { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
+  { name: "agents", group: "agents", least: "owner", load: () => import("./agents.js") },
+  { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
+  { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },
+  { name: "models", group: "agents", least: "owner", load: () => import("./models.js") },
 ];
 
 // isFor reports whether a room is for the person who looks; one that is signedIn is not for the token of the machine.

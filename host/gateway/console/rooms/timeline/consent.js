@@ -53,7 +53,7 @@ export function Audit() {
         options=${[{ value: "", title: t("timeline.any") }, "grant", "grant_used", "grant_ended", "elevated", "elevated_used", "elevated_ended", "terminal", "terminal_ended", "session_deleted"]} />
       <${Field} label=${t("timeline.subject")} value=${filter.value.subject} change=${set("subject")} maxlength="256" />
     </div>
-    <${Loaded} of=${list}>${(all) => html`<${Table} caption=${t("timeline.audit")} rows=${[...all].reverse()} keyOf=${(r) => r.id} empty=${t("timeline.noAudit")} columns=${[
+    <${Loaded} of=${list}>${(page) => html`<${Table} caption=${t("timeline.audit")} rows=${[...page.items].reverse()} keyOf=${(r) => r.id} empty=${t("timeline.noAudit")} columns=${[
       { title: t("timeline.when"), cell: (r) => html`<${When} at=${r.at} />` },
       { title: t("timeline.kind"), cell: (r) => html`<${Badge}>${r.kind}<//>` },
       { title: t("timeline.subject"), cell: (r) => html`<${Text}>${r.subject}<//>` },

@@ -1,4 +1,7 @@
-package setup
+// Package prove finds out whether a model answers, and says in words why it does not.
+//
+// Start with Model, which asks one for a word, and FaultOf. The package neither pays for the call nor keeps its result: its callers do.
+package prove
 
 import (
 	"context"
@@ -8,35 +11,39 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/providers"
 )
 
-// ModelProof is the answer of a model.
-type ModelProof struct {
+// Proof is the answer of a model.
+type Proof struct {
 	Text   string        `json:"text"`
 	Took   time.Duration `json:"took_ns"`
 	Tokens int           `json:"tokens"`
+	Usage  model.Usage   `json:"-"`
 }
 
 const (
 	// proveTimeout leaves a server on this machine the time to load its model.
 	proveTimeout = 2 * time.Minute
-	// proofTokens is enough for the answer of a model that thinks before.
-	proofTokens = 256
+	// Tokens is enough for the answer of a model that thinks before.
+	Tokens = 256
+	// question is short, and so cheap.
+	question = "Answer with the one word: ready"
 )
 
-// ProveModel has a model answer, by the provider that flynn serve uses.
-func ProveModel(ctx context.Context, m config.Model) (ModelProof, error) {
+// Model has a model answer, by the provider that flynn serve uses.
+func Model(ctx context.Context, m config.Model) (Proof, error) {
 	constructor, ok := providers.All()[m.Provider]
 	if !ok {
-		return ModelProof{}, fmt.Errorf("no provider %q", m.Provider)
+		return Proof{}, fmt.Errorf("no provider %q", m.Provider)
 	}
 	provider, err := constructor(m)
 	if err != nil {
-		return ModelProof{}, err
+		return Proof{}, err
 	}
 	if c, ok := provider.(io.Closer); ok {
 		defer func() { _ = c.Close() }()
@@ -45,14 +52,22 @@ func ProveModel(ctx context.Context, m config.Model) (ModelProof, error) {
 	defer cancel()
 	began := time.Now()
 	answer, err := provider.Stream(ctx, model.Request{
-		Model: m.Model, MaxTokens: proofTokens, Reasoning: m.Reasoning,
-		Messages: []model.Message{{Role: model.User, Text: "Answer with the one word: ready"}},
+		Model: m.Model, MaxTokens: Tokens, Reasoning: m.Reasoning,
+		Messages: []model.Message{{Role: model.User, Text: question}},
 	}, func(model.Delta) {})
 	if err != nil {
-		return ModelProof{}, err
+		return Proof{}, err
 	}
 	u := answer.Usage
-	return ModelProof{Text: oneLine(answer.Message.Text), Took: time.Since(began), Tokens: u.Input + u.Output + u.CacheRead + u.CacheWrite}, nil
+	u.CostUSD = model.Cost(u, m.Prices)
+	return Proof{OneLine(answer.Message.Text), time.Since(began), u.Input + u.Output + u.CacheRead + u.CacheWrite, u}, nil
+}
+
+// Worst is the most that a proof of a model uses.
+func Worst(m config.Model) model.Usage {
+	u := model.Usage{Input: len(question), Output: Tokens + m.Reasoning.Tokens(), Estimated: true}
+	u.CostUSD = model.Cost(u, m.Prices)
+	return u
 }
 
 // Fault is what is wrong with a model, as far as its failure shows.
@@ -69,13 +84,13 @@ const (
 	OtherFault  Fault = "another failure"
 )
 
-// ExplainModel says in words what the failure of a model means and what to try.
-func ExplainModel(m config.Model, err error) string {
+// Explain says in words what the failure of a model means and what to try.
+func Explain(m config.Model, err error) string {
 	_, words := FaultOf(m, err)
 	return words
 }
 
-// FaultOf is ExplainModel with the fault behind the words.
+// FaultOf is Explain with the fault behind the words.
 func FaultOf(m config.Model, err error) (f Fault, words string) {
 	var e *model.Error
 	if !errors.As(err, &e) {
@@ -114,15 +129,15 @@ func FaultOf(m config.Model, err error) (f Fault, words string) {
 	return OtherFault, reason(e)
 }
 
-func reason(e *model.Error) string { return oneLine(e.Err.Error()) }
+func reason(e *model.Error) string { return OneLine(e.Err.Error()) }
 
 // maxLine bounds a foreign text on the screen, in characters.
 const maxLine = 200
 
-// oneLine makes a foreign text fit for one line of a terminal.
-func oneLine(text string) string {
+// OneLine makes a foreign text fit for one line of a terminal.
+func OneLine(text string) string {
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unprintable(r) {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
