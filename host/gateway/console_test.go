@@ -246,6 +246,11 @@ func TestTexts(t *testing.T) {
 				used[m[1]] = true
 			}
 		}
+		for name := range there { // chosen by a condition
+			if strings.Contains(string(text), `"`+name+`"`) {
+				used[name] = true
+			}
+		}
 		for _, m := range regexp.MustCompile(`\bn\("(\w+\.\w+)"`).FindAllStringSubmatch(string(text), -1) {
 			used[m[1]+"One"], used[m[1]+"Other"] = true, true
 		}

@@ -385,7 +385,6 @@ export const texts = {
     interrupt: "Interrupt",
     end: "End of input",
     keys: "The screen takes every key; {key} leaves it. The line below sends a whole line at once.",
-    plain: "This terminal shows lines of text. Programs that draw on the whole screen need flynn sandbox exec on a real terminal.",
   },
   chat: {
     manyFiles: "A message can have {most} files.",
