@@ -129,10 +129,10 @@ func roomPolicies(t *testing.T, b context.Context) {
 		f.Policies, f.Trials, f.Decisions = policies, backend.NewTrials(policies, s), backend.Decisions{Store: s}
 	})
 	p := room(t, b, d, "policies", "Policies")
-	p.until(`document.querySelectorAll("#room tbody")[1]?.rows.length === 50`)
+	p.until(`document.querySelectorAll("#room tbody")[1]?.rows.length === 100`)
 	p.looks("policies")
 	p.click(`#room .room-column > section p .button`) // more
-	p.until(`document.querySelectorAll("#room tbody")[1].rows.length === 100`)
+	p.until(`document.querySelectorAll("#room tbody")[1].rows.length === 200`)
 	p.eval(`[...document.querySelectorAll("#room select")].at(-1).focus()`)
 	p.eval(`(() => { const s = [...document.querySelectorAll("#room select")].at(-1); s.value = "ask"; s.dispatchEvent(new Event("input", { bubbles: true })); })()`)
 	p.until(`document.querySelector("#room .room-empty")?.textContent.includes("more to search")`)
@@ -381,10 +381,10 @@ func roomSandboxes(t *testing.T, b context.Context) {
 	d, host := open(t, gatewaytest.Demo), &boxes{}
 	d.with(func(f *gateway.Backend) { f.Sandboxes = host })
 	p := room(t, b, d, "sandboxes", "Sandboxes")
-	p.until(`document.querySelectorAll("#room tbody").length === 3 && document.querySelectorAll("#room tbody")[1].rows.length === 50`)
+	p.until(`document.querySelectorAll("#room tbody").length === 3 && document.querySelectorAll("#room tbody")[1].rows.length === 100`)
 	p.looks("sandboxes")
 	p.eval(`[...document.querySelectorAll("#room .button")].find((x) => x.textContent === "Show more").click()`)
-	p.until(`document.querySelectorAll("#room tbody")[1].rows.length === 100`)
+	p.until(`document.querySelectorAll("#room tbody")[1].rows.length === 200`)
 	p.eval(`[...document.querySelectorAll("#room .button")].find((x) => x.textContent === "Run the self-test").click()`)
 	p.until(`document.querySelector("dialog[open]")?.textContent.includes("hundred attacks")`)
 	p.click(`dialog[open] .button.danger`)
