@@ -48,5 +48,5 @@ export class Composer {
 // grow fits the field to its text, within what the style allows.
 function grow() {
   draft.style.height = "auto";
-  draft.style.height = draft.scrollHeight + "px";
+  draft.style.height = draft.scrollHeight + draft.offsetHeight - draft.clientHeight + "px"; // with its border
 }
