@@ -27,7 +27,6 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
-	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -144,11 +143,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.fleet.Configure(c)
 	h.wire(c)
 	metrics.Observe(registry, state{h})
-	subjects := h.backend()
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Idle: &h.idle,
-	}, subjects)
+		Clients: h.clientAPIs(), Idle: &h.idle,
+	}, h.backend())
 	return err
 }
 

@@ -111,7 +111,7 @@ func listChannels(ctx context.Context, cmd *cli.Command, c *config.Config) error
 func channelStates(ctx context.Context, c *config.Config) (states map[string]gateway.ChannelStatus, running bool, err error) {
 	var status gateway.Status
 	states = map[string]gateway.ChannelStatus{}
-	err = client.Get(ctx, c, "/api/v1/status", &status)
+	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
 	if isNotRunning(err) {
 		return states, false, nil
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/url"
 
 	"github.com/urfave/cli/v3"
@@ -36,12 +35,12 @@ func explainTurn(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	case !last && (channel != "" || conversation != ""):
 		return usagef("--channel and --conversation go with --last")
 	}
-	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+url.PathEscape(id)
+	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
 	if last {
 		read = func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, channel, conversation) }
-		path = "/latest?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
+		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
 	}
-	t, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/turns"+path, nil, read)
+	t, err := askOrRead(ctx, c, "/api/v1/turns"+path, nil, read)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/urfave/cli/v3"
 
@@ -20,7 +19,7 @@ func haltCommand() *cli.Command {
 			&cli.StringFlag{Name: "reason", Usage: "`WHY`, shown by /status"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return haltRunning(ctx, cmd, http.MethodPut, map[string]string{"reason": cmd.String("reason")})
+			return haltRunning(ctx, cmd, "/api/v1/halt", map[string]string{"reason": cmd.String("reason")})
 		},
 	}
 }
@@ -30,23 +29,25 @@ func resumeCommand() *cli.Command {
 		Name: "resume", Category: groupOperate,
 		Usage: "let agents work again after flynn halt",
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return haltRunning(ctx, cmd, http.MethodDelete, nil)
+			return haltRunning(ctx, cmd, "/api/v1/resume", map[string]string{})
 		},
 	}
 }
 
-// haltRunning puts the halt in force, or ends it.
-func haltRunning(ctx context.Context, cmd *cli.Command, method string, body any) error {
+func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[string]string) error {
 	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // an error elsewhere in the file must not block the kill switch
 	if err != nil {
 		return err
 	}
-	if err := client.Ask(ctx, &config.Config{Gateway: g}, method, "/api/v1/halt", body, nil); err != nil {
+	var answer struct {
+		Halted bool `json:"halted"`
+	}
+	if err := client.Ask(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
 		return err
 	}
-	text, halted := "agents work again", method == http.MethodPut
-	if halted {
+	text := "agents work again"
+	if answer.Halted {
 		text = "everything is halted, until: flynn resume"
 	}
-	return newOutput(ctx, cmd).success(map[string]bool{"halted": halted}, "%s", text)
+	return newOutput(ctx, cmd).success(answer, "%s", text)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -64,7 +63,7 @@ func showLogs(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 
 // showWay prints the trail of a message.
 func showWay(ctx context.Context, o *output, c *config.Config, turn string) error {
-	t, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/turns/"+url.PathEscape(turn), nil, func() (explain.Trace, error) {
+	t, err := askOrRead(ctx, c, "/api/v1/turns/"+(&url.URL{Path: turn}).EscapedPath(), nil, func() (explain.Trace, error) {
 		return admin.Explain(ctx, c, turn)
 	})
 	if err != nil {
@@ -83,7 +82,7 @@ func (o *output) follow(ctx context.Context, c *config.Config, q url.Values, on 
 	for last := uint64(0); ; {
 		q.Set("after", strconv.FormatUint(last, 10))
 		var records []hostlog.Record
-		switch err := client.Get(ctx, c, "/api/v1/logs?"+q.Encode(), &records); {
+		switch err := client.Ask(ctx, c, "/api/v1/logs?"+q.Encode(), nil, &records); {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:

@@ -77,7 +77,7 @@ type modelRow struct {
 
 func listModels(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	var status gateway.Status
-	if err := client.Get(ctx, c, "/api/v1/status", &status); err != nil && !isNotRunning(err) {
+	if err := client.Ask(ctx, c, "/api/v1/status", nil, &status); err != nil && !isNotRunning(err) {
 		return err
 	}
 	var rows []modelRow

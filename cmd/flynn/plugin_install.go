@@ -285,5 +285,5 @@ func isRunning(ctx context.Context, cmd *cli.Command) bool {
 		return false
 	}
 	var list any
-	return !errors.Is(client.Get(ctx, c, "/api/v1/plugins", &list), client.ErrNotRunning)
+	return !errors.Is(client.Ask(ctx, c, "/api/v1/plugins", nil, &list), client.ErrNotRunning)
 }

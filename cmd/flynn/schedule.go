@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -65,7 +64,7 @@ func listSchedules(ctx context.Context, cmd *cli.Command, c *config.Config) erro
 
 // schedulesOf returns the schedules of the running host or, while none runs, their last known state.
 func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
-	list, err = askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules", nil, func() ([]gateway.ScheduleStatus, error) {
+	list, err = askOrRead(ctx, c, "/api/v1/schedules", nil, func() ([]gateway.ScheduleStatus, error) {
 		atRest = true
 		return admin.Schedules(ctx, c)
 	})
@@ -137,7 +136,7 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	runs, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules/"+name+"/runs", nil, func() ([]gateway.ScheduleRun, error) {
+	runs, err := askOrRead(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, func() ([]gateway.ScheduleRun, error) {
 		return admin.ScheduleRuns(ctx, c, name, shownRuns)
 	})
 	if err != nil {
@@ -154,7 +153,7 @@ func runSchedule(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var run gateway.ScheduleRun
-	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/schedules/"+name+"/runs", nil, &run); err != nil {
+	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/run", struct{}{}, &run); err != nil {
 		return startHint(err)
 	}
 	return newOutput(ctx, cmd).result(run, "runs: %s", run.Event)
@@ -165,7 +164,7 @@ func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/schedules/"+name+"/resume", nil, nil); err != nil {
+	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/resume", struct{}{}, new(map[string]bool)); err != nil {
 		return startHint(err)
 	}
 	newOutput(ctx, cmd).done("%s runs at its times again", name)

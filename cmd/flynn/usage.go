@@ -38,7 +38,7 @@ func usageCommand() *cli.Command {
 func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	o := newOutput(ctx, cmd)
 	var held []gateway.Held
-	if err := client.Get(ctx, c, "/api/v1/usage/held", &held); err != nil {
+	if err := client.Ask(ctx, c, "/api/v1/usage/held", nil, &held); err != nil {
 		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}

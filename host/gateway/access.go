@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -35,4 +36,43 @@ type AccessEntry struct {
 	Expires  time.Time `json:"expires,omitzero"` // of the code
 	By       string    `json:"by,omitempty"`     // who decided last
 	Decided  time.Time `json:"decided,omitzero"`
+}
+
+// maxSender bounds a sender key, in bytes.
+const maxSender = 1 << 10
+
+func (s *Server) listAccess(ctx context.Context, _ *http.Request) (any, error) {
+	list, err := s.backend.Access.Access(ctx)
+	return orEmpty(list), err
+}
+
+type pairingDecision struct {
+	Code    string `json:"code"`
+	Approve *bool  `json:"approve"`
+}
+
+func (s *Server) decidePairing(ctx context.Context, _ *http.Request, body pairingDecision) (any, error) {
+	if body.Approve == nil || !validName(body.Code) {
+		return nil, badRequest(`send {"code":"ABCD-EFGH","approve":true} or false`)
+	}
+	return s.backend.Access.DecidePairing(ctx, body.Code, *body.Approve, ownerKey(ChannelWeb))
+}
+
+type pairingChange struct {
+	Sender message.SenderKey `json:"sender"`
+	Role   string            `json:"role,omitempty"`
+}
+
+func (s *Server) revokePairing(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
+	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "" {
+		return nil, badRequest(`send {"sender":"instance:platform-id"}`)
+	}
+	return map[string]bool{"revoked": true}, s.backend.Access.RevokePairing(ctx, body.Sender, ownerKey(ChannelWeb))
+}
+
+func (s *Server) setPairingRole(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
+	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "guest" && body.Role != "member" {
+		return nil, badRequest(`send {"sender":"instance:platform-id","role":"guest"} or "member"; owners are set in flynn.toml`)
+	}
+	return map[string]string{"role": body.Role}, s.backend.Access.SetPairingRole(ctx, body.Sender, body.Role, ownerKey(ChannelWeb))
 }

@@ -39,7 +39,7 @@ func (s *Server) authorizedOr(refuse func(w http.ResponseWriter, status int, cod
 		}
 		switch status := s.check(given, "http"); status {
 		case 0:
-			next(w, r.WithContext(WithCaller(r.Context(), holder)))
+			next(w, r)
 		case http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, status, CodeLimited, "too many wrong tokens; wait a second")

@@ -85,7 +85,7 @@ func (f ClientFrame) check() error {
 		if f.Grant == nil || !validName(f.Approval) {
 			return errors.New("decide needs an approval and a grant of true or false")
 		}
-		return Answer{Grant: f.Grant, Scope: f.Scope}.check()
+		return answer{Grant: f.Grant, Scope: f.Scope}.check()
 	}
 	return nil
 }

@@ -41,12 +41,9 @@ const (
 	backendTimeout  = 10 * time.Second // of one call of the backend
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
-	maxBody         = MaxBody
-	maxClientBody   = 24 << 20 // of what API clients send below /v1/, with images in it
+	maxBody         = 512 << 10 // bytes; a text of message.MaxText in the worst JSON escaping
+	maxClientBody   = 24 << 20  // of what API clients send below /v1/, with images in it
 )
-
-// MaxBody bounds the body of a request, in bytes: a text of message.MaxText in the worst JSON escaping.
-const MaxBody = 512 << 10
 
 // Config says where the gateway listens and who may speak to it.
 type Config struct {
@@ -59,8 +56,6 @@ type Config struct {
 	Origins []string
 	// Clients may be nil.
 	Clients *ClientAPIs
-	// API serves the paths below /api/v1, apart from the socket: see package rest. Its requests have a Caller.
-	API http.Handler
 	// Idle may be nil: then idle connections are closed only when they time out.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -81,7 +76,6 @@ type Server struct {
 	failures *rate.Limiter // of answers to wrong tokens; beyond it they are neither logged nor answered in detail
 	metrics  *metrics.Gateway
 	clients  *ClientAPIs
-	api      http.Handler
 	idle     *Idle
 	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers
@@ -123,7 +117,6 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		failures: rate.NewLimiter(failuresPerSecond, failuresBurst),
 		metrics:  m,
 		clients:  cfg.Clients,
-		api:      cmp.Or(cfg.API, http.NotFoundHandler()),
 		idle:     cfg.Idle,
 	}, nil
 }

@@ -98,7 +98,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 
 // policyHeader lets the page load its own files and nothing else. Trusted types without a policy make every use of
 // innerHTML and the like throw, should one ever be added.
-const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; base-uri 'none'; " +
+const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func secureHeaders(h http.Header) {

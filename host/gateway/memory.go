@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 )
@@ -65,4 +66,12 @@ func (f Forget) From(ctx context.Context, notes interface {
 type Memory interface {
 	// Forget deletes notes and returns them.
 	Forget(ctx context.Context, f Forget) ([]memory.Note, error)
+}
+
+func (s *Server) forgetNotes(ctx context.Context, _ *http.Request, body Forget) (any, error) {
+	if len(body.Queries()) == 0 {
+		return nil, badRequest(`choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
+	}
+	notes, err := s.backend.Memory.Forget(ctx, body)
+	return orEmpty(notes), err
 }

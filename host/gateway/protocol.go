@@ -3,7 +3,6 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -84,7 +83,6 @@ const (
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
 	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
-	CodeTooLarge     = "too_large"   // the request has more bytes than are read
 	CodeUnavailable  = "unavailable" // the host cannot do it now; try again later
 )
 
@@ -145,14 +143,13 @@ type Approval struct {
 	Offer
 }
 
-// ApprovalViews returns requests as people see them.
-func ApprovalViews(service Approvals, list []consent.Approval) []Approval {
+func (s *Server) approvalViews(list []consent.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: service.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: s.backend.Approvals.Offer(a),
 		})
 	}
 	return views
@@ -160,9 +157,7 @@ func ApprovalViews(service Approvals, list []consent.Approval) []Approval {
 
 // errorCode names the class of a backend's error.
 func errorCode(err error) string {
-	var bad BadRequest
-	var read readOnly
-	var large *http.MaxBytesError
+	var bad badRequest
 	var locked interface{ LockedOut() bool }
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -171,12 +166,8 @@ func errorCode(err error) string {
 		return CodeConflict
 	case errors.Is(err, ErrBadGrant):
 		return CodeNotAllowed
-	case errors.As(err, &bad), errors.Is(err, ErrBadFile):
+	case errors.As(err, &bad):
 		return CodeBadRequest
-	case errors.As(err, &read):
-		return CodeReadOnly
-	case errors.Is(err, ErrNotKept), errors.As(err, &large):
-		return CodeTooLarge
 	case errors.As(err, &locked):
 		return CodeLimited
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -41,4 +42,36 @@ type ScheduleRun struct {
 	Count int       `json:"count"`
 	Note  string    `json:"note,omitempty"`
 	At    time.Time `json:"at"`
+}
+
+// runsLimit bounds the runs in an answer.
+const runsLimit = 100
+
+// onSchedule is a handler about the schedule in the path.
+func (s *Server) onSchedule(do func(ctx context.Context, name string) (any, error)) http.HandlerFunc {
+	return s.get(backendTimeout, func(ctx context.Context, r *http.Request) (any, error) {
+		name := r.PathValue("name")
+		if !validName(name) {
+			return nil, badRequest("name a schedule")
+		}
+		return do(ctx, name)
+	})
+}
+
+func (s *Server) listSchedules(ctx context.Context, _ *http.Request) (any, error) {
+	list, err := s.backend.Schedules.Schedules(ctx)
+	return orEmpty(list), err
+}
+
+func (s *Server) scheduleRuns(ctx context.Context, name string) (any, error) {
+	runs, err := s.backend.Schedules.ScheduleRuns(ctx, name, runsLimit)
+	return orEmpty(runs), err
+}
+
+func (s *Server) runSchedule(ctx context.Context, name string) (any, error) {
+	return s.backend.Schedules.RunSchedule(ctx, name)
+}
+
+func (s *Server) resumeSchedule(ctx context.Context, name string) (any, error) {
+	return map[string]bool{"resumed": true}, s.backend.Schedules.ResumeSchedule(ctx, name)
 }

@@ -186,7 +186,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	case TypeDecide:
-		err := Decide(call, ss.backend.Approvals, f.Approval, Answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.frontendOf()))
+		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.frontendOf()))
 		ss.lookAtApprovals()
 		if err != nil {
 			return ss.pushError(ctx, "", err)
@@ -301,7 +301,7 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 		ss.log.Warn("gateway could not list approvals", "error", err)
 		return nil // the next tick tries again
 	}
-	views := ApprovalViews(ss.backend.Approvals, list)
+	views := ss.approvalViews(list)
 	if reflect.DeepEqual(views, *shown) {
 		return nil
 	}

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -49,6 +52,10 @@ type Held struct {
 	HostProcesses int               `json:"host_processes"` // among them
 }
 
+func (s *Server) held(ctx context.Context, _ *http.Request) (any, error) {
+	return s.backend.Usages.Held(ctx)
+}
+
 // ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
 // half_open (the next call is a trial).
 type ModelStatus struct {
@@ -59,4 +66,17 @@ type ModelStatus struct {
 	Until    time.Time `json:"until,omitzero"`
 	Failures int       `json:"failures,omitempty"` // in a row
 	Last     string    `json:"last,omitempty"`     // class of the latest failure
+}
+
+func (s *Server) usage(ctx context.Context, r *http.Request) (any, error) {
+	by, since := cmp.Or(usage.Key(r.URL.Query().Get("by")), usage.All), time.Time{}
+	var err error
+	if text := r.URL.Query().Get("since"); text != "" {
+		since, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil || !slices.Contains(usage.Keys(), by) {
+		return nil, badRequest("by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
+	}
+	sums, err := s.backend.Usages.Usage(ctx, by, since)
+	return UsageSums(sums), err
 }

@@ -78,7 +78,7 @@ func ask(ctx context.Context, c *config.Config) (*running, error) {
 	defer cancel()
 	var r running
 	for path, answer := range map[string]any{"/api/v1/status": &r.Status, "/api/v1/plugins": &r.Plugins, "/api/v1/logs/repeats": &r.Repeats} {
-		err := client.Get(ctx, c, path, answer)
+		err := client.Ask(ctx, c, path, nil, answer)
 		if errors.Is(err, client.ErrNotRunning) {
 			return nil, nil
 		}

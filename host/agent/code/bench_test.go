@@ -298,10 +298,10 @@ func (s *served) run(set string, tasks []task, scripted bool) *score {
 func (s *served) ask(text string) string {
 	s.asks++
 	conversation := fmt.Sprintf("task-%d", s.asks)
-	s.call("POST", "/api/v1/conversations/web/"+conversation+"/messages", map[string]string{"id": conversation, "text": text})
+	s.call("POST", "/api/v1/messages", map[string]string{"id": conversation, "channel": "web", "conversation": conversation, "text": text})
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); time.Sleep(3 * time.Millisecond) {
 		var entries []gateway.Entry
-		if json.Unmarshal([]byte(s.call("GET", "/api/v1/conversations/web/"+conversation+"/entries", nil)), &entries) != nil {
+		if json.Unmarshal([]byte(s.call("GET", "/api/v1/history?channel=web&conversation="+conversation, nil)), &entries) != nil {
 			continue
 		}
 		for _, e := range entries {

@@ -40,11 +40,8 @@ func (r Remote) Send(ctx context.Context, method, path, kind string, content io.
 	if err != nil {
 		return fmt.Errorf("ask the running flynn: %w", err)
 	}
-	if resp.StatusCode/100 != 2 {
+	if resp.StatusCode != http.StatusOK {
 		return refusal(resp.Status, text)
-	}
-	if answer == nil || resp.StatusCode == http.StatusNoContent {
-		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return fmt.Errorf("read the running flynn's answer: %w", err)

@@ -2,7 +2,7 @@
 // matched by key, tool calls by id, and committed text replaces streamed text. Messages that wait for a turn are last,
 // in every window and after every reload.
 
-import { el, clock } from "../lib/dom.js";
+import { el, clock } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { CallCard } from "./calls.js";
 

@@ -1,7 +1,7 @@
 // Approval requests: the call first, as a person would type it and never cut, then where it will run and who asked, a button for each
 // answer, and the rest in a closed section.
 
-import { byId, el, clock, revealed } from "../lib/dom.js";
+import { byId, el, clock, revealed } from "./dom.js";
 import { place } from "./calls.js";
 
 const settle = 500; // milliseconds

@@ -1,6 +1,6 @@
 // The list of conversations and the status of the host, from the JSON API.
 
-import { byId, el, clock } from "../lib/dom.js";
+import { byId, el, clock } from "./dom.js";
 
 export class Panel {
   // open(channel, id) is called when a conversation is chosen.
@@ -25,9 +25,9 @@ export class Panel {
     const on = !this.halted;
     byId("halt").disabled = true;
     try {
-      const answer = await fetch("/api/v1/halt", {
-        method: on ? "PUT" : "DELETE", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
-        body: on ? "{}" : undefined, signal: AbortSignal.timeout(10000),
+      const answer = await fetch(on ? "/api/v1/halt" : "/api/v1/resume", {
+        method: "POST", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
+        body: "{}", signal: AbortSignal.timeout(10000),
       });
       if (!answer.ok) throw new Error("halt answered " + answer.status);
     } catch {

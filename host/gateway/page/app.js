@@ -1,7 +1,7 @@
-// The chat. The address's fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
+// The chat page. The token comes in the address's fragment or is typed, moves to sessionStorage and leaves the address bar. Otherwise the
+// fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
 
-import { byId, el, revealed } from "../lib/dom.js";
-import { keep, token, tokenIn } from "../lib/token.js";
+import { byId, el, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
 import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
@@ -9,11 +9,11 @@ import { Removal } from "./removal.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
 import { Why } from "./why.js";
-import { showSide } from "../lib/side.js";
 
 const draft = byId("draft");
 const longest = 64 * 1024; // bytes of a message
 const scroll = byId("scroll");
+const token = takeToken();
 
 const transcript = new Transcript(byId("transcript"), {
   changed: follow,
@@ -43,6 +43,21 @@ const why = new Why((path) => panel.get(path));
 let socket;
 let here = "";
 let atEnd = true;
+
+function takeToken() {
+  const given = tokenIn(location.hash);
+  if (given) {
+    sessionStorage.setItem("flynn.token", given);
+    history.replaceState(null, "", location.pathname);
+  }
+  return given || sessionStorage.getItem("flynn.token") || "";
+}
+
+// tokenIn is the token of an address; nothing if it has none.
+function tokenIn(address) { return new URLSearchParams(address.slice(address.indexOf("#") + 1)).get("token"); }
+
+// A browser that only changes the fragment does not load the page again.
+addEventListener("hashchange", () => { if (location.hash.includes("token=")) location.reload(); });
 
 // addressed is the conversation in the address bar; null for none.
 function addressed() {
@@ -163,7 +178,7 @@ byId("sign-in").addEventListener("submit", (e) => {
   e.preventDefault();
   const given = byId("token").value.trim();
   if (!given) return;
-  keep(tokenIn(given) || given);
+  sessionStorage.setItem("flynn.token", tokenIn(given) || given);
   location.reload();
 });
 
@@ -248,6 +263,21 @@ const resized = new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.
 resized.observe(scroll);
 resized.observe(scroll.firstElementChild);
 
+function showSide(open) {
+  document.body.classList.toggle("side", open);
+  byId("veil").hidden = !open;
+  if (open) byId("new").focus();
+}
+byId("open-side").addEventListener("click", () => showSide(true));
+byId("close-side").addEventListener("click", () => showSide(false));
+byId("veil").addEventListener("click", () => showSide(false));
+addEventListener("keydown", (e) => {
+  if (e.key === "Escape" && document.body.classList.contains("side")) {
+    showSide(false);
+    byId("open-side").focus();
+  }
+});
+
 setInterval(() => {
   if (document.visibilityState !== "visible") return;
   panel.refresh();
@@ -255,8 +285,7 @@ setInterval(() => {
 }, 15000);
 
 // start opens the conversation of the address, else that of this window, else the newest.
-export async function start() {
-  if (socket) return;
+async function start() {
   if (!token) {
     state("refused", "");
     return;
@@ -281,7 +310,4 @@ async function newest() {
   }
 }
 
-// address is the fragment of the conversation that is shown; empty before the first.
-export function address() {
-  return here ? "#/" + here.slice(0, here.indexOf(":")).replace(/.*/, encodeURIComponent) + "/" + encodeURIComponent(here.slice(here.indexOf(":") + 1)) : "";
-}
+start();

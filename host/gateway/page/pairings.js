@@ -1,6 +1,6 @@
 // Pairing requests: who, where, the code that the stranger was given, and two buttons.
 
-import { byId, el, clock, revealed } from "../lib/dom.js";
+import { byId, el, clock, revealed } from "./dom.js";
 
 const settle = 500; // milliseconds
 
@@ -20,13 +20,13 @@ export class Pairings {
       headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
     });
     const said = await answer.json();
-    if (!answer.ok) throw new Error(said.detail || path + " answered " + answer.status);
+    if (!answer.ok) throw new Error(said.message || path + " answered " + answer.status);
     return said;
   }
 
   async refresh() {
     try {
-      this.show((await this.ask("/api/v1/people")).filter(asks));
+      this.show((await this.ask("/api/v1/access")).filter(asks));
     } catch {
       // The panel shows that the host is not reachable.
     }
@@ -53,7 +53,7 @@ export class Pairings {
     const decide = async (approve) => {
       buttons(true);
       try {
-        await this.ask("/api/v1/people/decision", { code: e.code, approve });
+        await this.ask("/api/v1/access/decide", { code: e.code, approve });
       } catch (error) {
         this.notice(error.message);
         buttons(false);

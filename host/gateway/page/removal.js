@@ -1,6 +1,6 @@
 // Deleting a conversation: a dialog that lists what is deleted and what is kept, and then the deletion.
 
-import { byId, revealed } from "../lib/dom.js";
+import { byId, revealed } from "./dom.js";
 
 const patience = 30000; // milliseconds; what runs is stopped first
 
@@ -28,11 +28,11 @@ export class Removal {
     const c = this.asked;
     byId("confirm-delete").disabled = true;
     try {
-      const path = `/api/v1/conversations/${encodeURIComponent(c.channel)}/${encodeURIComponent(c.id)}?stop=true`;
-      const answer = await fetch(path, {
-        method: "DELETE", headers: { Authorization: "Bearer " + this.token }, signal: AbortSignal.timeout(patience),
+      const answer = await fetch("/api/v1/conversations/delete", {
+        method: "POST", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
+        body: JSON.stringify({ channel: c.channel, conversation: c.id, stop: true }), signal: AbortSignal.timeout(patience),
       });
-      if (!answer.ok) throw new Error((await answer.json()).detail);
+      if (!answer.ok) throw new Error((await answer.json()).message);
       byId("removal").close();
       this.hooks.done(c);
     } catch (error) {

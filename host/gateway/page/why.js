@@ -1,6 +1,6 @@
 // The trace of one turn from the JSON API: what happened to a message and who decided what, worded as in flynn explain.
 
-import { byId, el, revealed } from "../lib/dom.js";
+import { byId, el, revealed } from "./dom.js";
 
 export class Why {
   // get(path) fetches from the JSON API.

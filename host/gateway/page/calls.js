@@ -1,6 +1,6 @@
 // Tool calls: what was asked, what enforcement decided, what came out.
 
-import { el, oneLine, plain, revealed } from "../lib/dom.js";
+import { el, oneLine, plain, revealed } from "./dom.js";
 
 const shownLines = 14; // longer output starts folded
 
