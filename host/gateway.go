@@ -3,12 +3,15 @@ package host
 import (
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/channels"
+	"github.com/flynnhost/flynn/host/admin/doctor"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/gateway/api/openai"
 	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -18,33 +21,74 @@ import (
 // backend returns the gateway's backend.
 func (h *Host) backend() gateway.Backend {
 	policies := backend.Policies{Engine: h.policies, Store: h.store}
+	edits := h.settings()
 	return gateway.Backend{
 		Conversations: h.conversations(),
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
 		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
-		Status: backend.Status{
-			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
-			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
-			Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
-		},
-		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
-		Files:     backend.Files{Keeper: h.files},
-		Explains:  explain.Reader{Store: h.store},
-		Halter:    backend.Halt{Switch: h.kill},
-		Logs:      h.recent,
-		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
-		Memory:    backend.Memory{Store: h.store, Log: h.log},
+		Status:        h.status(),
+		Access:        backend.Access{Pairings: h.pairings, SignIns: h.signIns, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Files:         backend.Files{Keeper: h.files},
+		Events:        h.feed,
+		Explains:      explain.Reader{Store: h.store},
+		Halter:        backend.Halt{Switch: h.kill},
+		Keys:          h.store,
+		Logs:          h.recent,
+		DryRuns:       backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
+		Memory:        backend.Memory{Store: h.store, Log: h.log},
+
+		Configurations: edits, Secrets: edits,
+		Channels:  channels.Channels{Settings: edits, Launcher: h.launcher, States: h.channelStates},
+		Doctor:    &doctor.Self{Subject: h.subject()},
+		Installed: backend.Installed{Config: h.holder.Current, Log: h.log},
+		People:    h.people(),
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
+		Trials:    backend.NewTrials(policies, h.store),
+		Decisions: backend.Decisions{Store: h.store},
+		Turns:     explain.Lister{Store: h.store},
+		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
+		Agents:    backend.Agents{Current: h.now, Runner: h.runner, Machines: h.fleet, Budgets: h.budgets},
+		Routing:   backend.Routing{Current: h.now, Pin: h.inForce, Runner: h.runner, Judge: h.judge, Policies: policies},
+		Models:    &backend.Models{Current: h.now, Runner: h.runner},
 		Reloads:   backend.Reload{Holder: h.holder},
-		Schedules: backend.Schedules{Scheduler: h.schedules},
-		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
+		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
+		SignIns:   h.signedIn(),
+		Usages:    h.usage(),
+	}
+}
+
+// judge decides whether a message would be admitted now.
+func (h *Host) judge(m message.Message) (decision, why string) { return h.current.Load().gate.Judge(m) }
+
+// status reports on the host.
+func (h *Host) status() backend.Status {
+	return backend.Status{
+		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
+		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
+		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
+	}
+}
+
+func (h *Host) usage() backend.Usage {
+	return backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet, Accounts: h.budgets, Current: h.now}
+}
+
+func (h *Host) signedIn() backend.SignIns {
+	return backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted}
+}
+
+func (h *Host) people() backend.People {
+	return backend.People{
+		Config: inForce{h}.config, Roles: func() *route.Roles { return h.current.Load().Roles }, Pairings: h.pairings, SignIns: h.signedIn(),
+		Usage: h.usage(), Media: h.files.Media(), Keeper: h.sessions, Files: h.fleet, Persons: inForce{h}.Persons, Store: h.store,
+		Edit: backend.Editor{Holder: h.holder, Getenv: h.getenv, Checks: Checks(), One: &h.editing},
 	}
 }
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Files: h.files.Media(), Keeper: h.sessions, Store: h.store,
 	}
 }
 

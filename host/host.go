@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/signin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/halt"
@@ -29,11 +30,13 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/feed"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
@@ -88,6 +91,7 @@ type Host struct {
 	tools     *provider.Set
 	agents    *assemble.Assembler
 	fleet     *fleet.Fleet
+	feed      *feed.Feed
 	egress    *egresslog.Log
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
@@ -95,6 +99,8 @@ type Host struct {
 	approvals *approval.Service
 	elevated  *elevate.Mode
 	pairings  *pairing.Service
+	signIns   *signin.Service
+	editing   sync.Mutex // of flynn.toml
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
@@ -113,6 +119,7 @@ type Host struct {
 	gateway   *gateway.Server
 	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
+	edits     *backend.Edits
 	services  *service.Server
 	hooks     *gateway.Hooks // nil if the configuration has no webhooks
 	events    event.Bus
@@ -121,6 +128,7 @@ type Host struct {
 	budgets   *budget.Accounts
 	hangup    <-chan os.Signal
 	launcher  []string
+	getenv    func(string) string
 	onReady   func()
 	web       builtin.WebConfig
 	outside   fleet.Outside
@@ -137,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	recent := hostlog.New(cfg.Log.Handler())
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
+		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
 	}
 	var err error
 	open := config.NewHolder
@@ -147,6 +155,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
 		return nil, err
 	}
+	h.edits = &backend.Edits{Path: cfg.Path, Getenv: cfg.Getenv, Checks: Checks(), Reloads: backend.Reload{Holder: h.holder}}
 	if err := h.open(ctx, h.holder.Current()); err != nil {
 		return nil, errors.Join(err, h.close())
 	}

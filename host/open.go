@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/signin"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
@@ -27,12 +28,14 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
 	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/host/observe/feed"
 	"github.com/flynnhost/flynn/host/observe/metrics"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
@@ -82,6 +85,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	h.feed = feed.New(feed.Config{Store: h.store, Events: &h.events, Warned: h.recent.Warned(), Sandboxes: h.fleet, Log: h.log})
 	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}
@@ -143,17 +147,18 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.fleet.Configure(c)
 	h.wire(c)
 	metrics.Observe(registry, state{h})
+	subjects := h.backend()
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Clients: h.clientAPIs(), Idle: &h.idle,
-	}, h.backend())
+		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Idle: &h.idle,
+	}, subjects)
 	return err
 }
 
 // openFiles opens the store of attachments.
 func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	return attachments.Open(attachments.Config{
-		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), api.OpenAI),
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), message.ConsoleChannel, api.OpenAI),
 		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
 		MaxImage: model.MaxImage, Log: h.log,
 	})
@@ -180,7 +185,7 @@ func (h *Host) wire(c *config.Config) {
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
 	h.commands = command.New(command.Config{
-		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
+		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: console{h}, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
@@ -234,12 +239,16 @@ func (h *Host) openServices(c *config.Config) (err error) {
 	return err
 }
 
-// openPairings opens the service for pairing requests.
+// openPairings opens the services for pairing requests and sign-ins.
 func (h *Host) openPairings(ctx context.Context) (err error) {
 	h.owners = owners.New(owners.Config{Store: h.store, Rules: inForce{h}.now, Log: h.log})
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
 		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: inForce{h}.pairRole, Turns: running{h}, Events: &h.events,
 	})
+	if err != nil {
+		return err
+	}
+	h.signIns, err = signin.Open(ctx, signin.Config{Store: h.store, Log: h.log})
 	return err
 }
 

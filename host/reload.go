@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
@@ -49,6 +50,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.setChannels(old, next)
 		h.setTools(old, next)
 		h.schedules.Set(schedule.Entries(next))
+		h.feed.Note(store.Configuration, "")
 	}
 	return commit, forget, nil
 }
@@ -80,6 +82,7 @@ func (h generations) Refresh() {
 			return
 		}
 		if h.current.CompareAndSwap(g, next) {
+			h.feed.Note(store.Configuration, "")
 			h.log.Info("tools of providers are offered", "generation", next.Number, "tools", len(next.Registry.List()))
 			return
 		}

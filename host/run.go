@@ -62,6 +62,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopRecords()
 	kept.Go("egress log", stop, func() error { return h.egress.Run(records) })
 	out.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
+	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
 	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
 	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })

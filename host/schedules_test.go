@@ -74,7 +74,7 @@ enabled = false
 		return err == nil
 	})
 	last := func(name string) (state, note string) {
-		runs, err := b.Schedules.ScheduleRuns(t.Context(), name, 1)
+		runs, err := b.Schedules.ScheduleRuns(t.Context(), name, "", 1)
 		if err != nil || len(runs) == 0 {
 			return "", ""
 		}
@@ -115,7 +115,7 @@ enabled = false
 	if _, err := b.Schedules.RunSchedule(t.Context(), "report"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a schedule that is gone: %v", err)
 	}
-	list, err := b.Schedules.Schedules(t.Context())
+	list, err := b.Schedules.Schedules(t.Context(), "")
 	if err != nil || len(list) != 0 {
 		t.Errorf("schedules %+v, %v", list, err)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 
 	"github.com/urfave/cli/v3"
 
@@ -43,8 +45,8 @@ func accessCommand() *cli.Command {
 const terminalOwner = "terminal:owner"
 
 // withAccess asks the running host or, while none runs, has atRest do the same in the store.
-func withAccess(ctx context.Context, c *config.Config, path string, body, answer any, atRest func(gateway.Access) error) error {
-	err := client.Ask(ctx, c, path, body, answer)
+func withAccess(ctx context.Context, c *config.Config, method, path string, body, answer any, atRest func(gateway.Access) error) error {
+	err := client.Ask(ctx, c, method, path, body, answer)
 	if !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
@@ -57,7 +59,7 @@ func withAccess(ctx context.Context, c *config.Config, path string, body, answer
 
 func listAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	var list []gateway.AccessEntry
-	err := withAccess(ctx, c, "/api/v1/access", nil, &list, func(a gateway.Access) (err error) {
+	err := withAccess(ctx, c, http.MethodGet, "/api/v1/people", nil, &list, func(a gateway.Access) (err error) {
 		list, err = a.Access(ctx)
 		return err
 	})
@@ -75,7 +77,7 @@ func decideAccess(approve bool) func(context.Context, *cli.Command, *config.Conf
 		code := cmd.Args().First()
 		var e gateway.AccessEntry
 		body := map[string]any{"code": code, "approve": approve}
-		err := withAccess(ctx, c, "/api/v1/access/decide", body, &e, func(a gateway.Access) (err error) {
+		err := withAccess(ctx, c, http.MethodPost, "/api/v1/people/decision", body, &e, func(a gateway.Access) (err error) {
 			e, err = a.DecidePairing(ctx, code, approve, terminalOwner)
 			return err
 		})
@@ -98,7 +100,7 @@ func showDecision(o *output, e gateway.AccessEntry) error {
 
 func revokeAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	sender, answer := cmd.Args().First(), map[string]bool{"revoked": true}
-	err := withAccess(ctx, c, "/api/v1/access/revoke", map[string]string{"sender": sender}, &answer, func(a gateway.Access) error {
+	err := withAccess(ctx, c, http.MethodDelete, "/api/v1/people/"+url.PathEscape(sender), nil, nil, func(a gateway.Access) error {
 		return a.RevokePairing(ctx, message.SenderKey(sender), terminalOwner)
 	})
 	if err != nil {
@@ -113,8 +115,7 @@ func setAccessRole(ctx context.Context, cmd *cli.Command, c *config.Config) erro
 		return usagef("needs a SENDER as flynn access list shows it, and guest or member; owners are set in flynn.toml")
 	}
 	answer := map[string]string{"role": role}
-	body := map[string]string{"sender": sender, "role": role}
-	err := withAccess(ctx, c, "/api/v1/access/role", body, &answer, func(a gateway.Access) error {
+	err := withAccess(ctx, c, http.MethodPatch, "/api/v1/people/"+url.PathEscape(sender), answer, nil, func(a gateway.Access) error {
 		return a.SetPairingRole(ctx, message.SenderKey(sender), role, terminalOwner)
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -61,12 +62,12 @@ func auditCommand() *cli.Command {
 }
 
 // askHere asks the running host of the configuration.
-func askHere(ctx context.Context, cmd *cli.Command, path string, body, answer any) error {
+func askHere(ctx context.Context, cmd *cli.Command, method, path string, body, answer any) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	return startHint(client.Ask(ctx, c, path, body, answer))
+	return startHint(client.Ask(ctx, c, method, path, body, answer))
 }
 
 // startHint adds to the error of a host that is not running how to start it.
@@ -79,7 +80,7 @@ func startHint(err error) error {
 
 func listApprovals(ctx context.Context, cmd *cli.Command) error {
 	list := []gateway.Approval{}
-	if err := askHere(ctx, cmd, "/api/v1/approvals", nil, &list); err != nil {
+	if err := askHere(ctx, cmd, http.MethodGet, "/api/v1/approvals", nil, &list); err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
@@ -102,7 +103,7 @@ func listApprovals(ctx context.Context, cmd *cli.Command) error {
 
 func showApproval(ctx context.Context, cmd *cli.Command) error {
 	id, list := cmd.Args().First(), []gateway.Approval{}
-	if err := askHere(ctx, cmd, "/api/v1/approvals", nil, &list); err != nil {
+	if err := askHere(ctx, cmd, http.MethodGet, "/api/v1/approvals", nil, &list); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(list, func(a gateway.Approval) bool { return a.ID == id })
@@ -175,17 +176,16 @@ func denyRequest(ctx context.Context, cmd *cli.Command) error { return decide(ct
 
 func decide(ctx context.Context, cmd *cli.Command, d decision) error {
 	id := cmd.Args().First()
-	var answer map[string]any
-	if err := askHere(ctx, cmd, "/api/v1/approvals/"+url.PathEscape(id), d, &answer); err != nil {
+	if err := askHere(ctx, cmd, http.MethodPost, "/api/v1/approvals/"+url.PathEscape(id)+"/decision", d, nil); err != nil {
 		return err
 	}
-	return newOutput(ctx, cmd).success(answer, "%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
+	return newOutput(ctx, cmd).success(map[string]any{"granted": d.Grant, "scope": d.Scope}, "%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
 }
 
 // grantsOf asks for the grants, and keeps those for which keep is true.
 func grantsOf(ctx context.Context, cmd *cli.Command, keep func(gateway.Grant) bool) ([]gateway.Grant, error) {
 	var all []gateway.Grant
-	err := askHere(ctx, cmd, "/api/v1/grants", nil, &all)
+	err := askHere(ctx, cmd, http.MethodGet, "/api/v1/grants", nil, &all)
 	return slices.DeleteFunc(all, func(g gateway.Grant) bool { return !keep(g) }), err
 }
 
@@ -209,15 +209,31 @@ func printGrants(o *output, list []gateway.Grant) error {
 
 func revokeGrant(ctx context.Context, cmd *cli.Command) error {
 	id := cmd.Args().First()
-	var answer map[string]any
-	if err := askHere(ctx, cmd, "/api/v1/grants/"+url.PathEscape(id)+"/revoke", struct{}{}, &answer); err != nil {
+	if err := askHere(ctx, cmd, http.MethodDelete, "/api/v1/grants/"+url.PathEscape(id), nil, nil); err != nil {
 		return err
 	}
-	return newOutput(ctx, cmd).success(answer, "%s is revoked", id)
+	return newOutput(ctx, cmd).success(map[string]bool{"revoked": true}, "%s is revoked", id)
+}
+
+// auditRows asks for pages until there are as many rows as wanted, and returns the latest of them, oldest first.
+func auditRows(ctx context.Context, cmd *cli.Command, q url.Values, wanted int) ([]consent.AuditRow, error) {
+	var list []consent.AuditRow
+	for {
+		q.Set("limit", strconv.Itoa(min(500, wanted-len(list))))
+		var page gateway.Page[consent.AuditRow]
+		if err := askHere(ctx, cmd, http.MethodGet, "/api/v1/audit?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		list = append(page.Items, list...)
+		if page.Next == "" || len(list) >= wanted {
+			return list, nil
+		}
+		q.Set("cursor", page.Next)
+	}
 }
 
 func listAudit(ctx context.Context, cmd *cli.Command) error {
-	q := url.Values{"limit": {strconv.Itoa(cmd.Int("limit"))}}
+	q := url.Values{}
 	for _, name := range []string{"kind", "subject"} {
 		if v := cmd.String(name); v != "" {
 			q.Set(name, v)
@@ -230,8 +246,8 @@ func listAudit(ctx context.Context, cmd *cli.Command) error {
 	if !since.IsZero() {
 		q.Set("since", since.UTC().Format(time.RFC3339))
 	}
-	var list []consent.AuditRow
-	if err := askHere(ctx, cmd, "/api/v1/audit?"+q.Encode(), nil, &list); err != nil {
+	list, err := auditRows(ctx, cmd, q, cmd.Int("limit"))
+	if err != nil {
 		return err
 	}
 	return printListOr(newOutput(ctx, cmd), list, "no rows: approvals, grants and elevated mode are recorded here once a tool call has asked for one", []string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, func(r consent.AuditRow) []string {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/flynnhost/flynn/host/gateway/rest"
+
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
@@ -19,7 +21,7 @@ func askingHost(t *testing.T, command string) (path, id string, b *gatewaytest.B
 	b = gatewaytest.New(gatewaytest.Demo)
 	t.Cleanup(b.Close)
 	token := filepath.Join(t.TempDir(), "token")
-	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: token}, b.Subjects())
+	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: token, API: api.New(b.Subjects(), "test", nil)}, b.Subjects())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,36 +73,13 @@ func addChannel(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// channelRow is a line of flynn channel list.
-type channelRow struct {
-	Name    string `json:"name"`
-	Plugin  string `json:"plugin"`
-	Enabled bool   `json:"enabled"`
-	Access  string `json:"access"`
-	Senders string `json:"senders"` // what its platform proves about them; empty: not known
-	State   string `json:"state"`   // "not running" without a host
-	Detail  string `json:"detail,omitempty"`
-}
-
 func listChannels(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	running, _, err := channelStates(ctx, c)
 	if err != nil {
 		return err
 	}
-	var rows []channelRow
-	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
-		ch := c.Channels[name]
-		row := channelRow{Name: name, Plugin: ch.Plugin, Enabled: ch.Enabled, Access: c.AccessOn(name).Mode, State: "not running"}
-		row.Senders = string(setup.Proof(c, name))
-		if s, ok := running[name]; ok {
-			row.State, row.Detail = s.State, s.Detail
-		}
-		if !ch.Enabled {
-			row.State = "disabled"
-		}
-		rows = append(rows, row)
-	}
-	return printListOr(newOutput(ctx, cmd), rows, "no channel yet: add one with flynn channel add telegram", []string{"NAME", "PLUGIN", "ACCESS", "SENDERS", "STATE", "DETAIL"}, func(r channelRow) []string {
+	rows := setup.Channels(c, running)
+	return printListOr(newOutput(ctx, cmd), rows, "no channel yet: add one with flynn channel add telegram", []string{"NAME", "PLUGIN", "ACCESS", "SENDERS", "STATE", "DETAIL"}, func(r gateway.Channel) []string {
 		return []string{r.Name, r.Plugin, r.Access, r.Senders, r.State, r.Detail}
 	})
 }
@@ -111,7 +88,7 @@ func listChannels(ctx context.Context, cmd *cli.Command, c *config.Config) error
 func channelStates(ctx context.Context, c *config.Config) (states map[string]gateway.ChannelStatus, running bool, err error) {
 	var status gateway.Status
 	states = map[string]gateway.ChannelStatus{}
-	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
+	err = client.Get(ctx, c, "/api/v1/status", &status)
 	if isNotRunning(err) {
 		return states, false, nil
 	}
@@ -152,6 +129,9 @@ func testChannel(ctx context.Context, cmd *cli.Command) error {
 	proof, err := setup.ProveChannel(ctx, whole, name, pluginLauncher())
 	if err != nil {
 		return fmt.Errorf("channel %s does not work: %w", name, err)
+	}
+	if proof.Login {
+		return fmt.Errorf("channel %s waits until a person links it to a device: start flynn, then run flynn plugin login %s", name, name)
 	}
 	return o.result(proof, "Channel %s works (%v). %s", name, proof.Took.Round(time.Millisecond), proof.Detail)
 }

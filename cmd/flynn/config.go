@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/access"
-	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/plugin/instances"
-	"github.com/flynnhost/flynn/host/policy/configured"
 )
 
 func configCommand() *cli.Command {
@@ -64,17 +59,11 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		sources := configured.Sources(cfg, buildLog(cmd))
-		wrong, weak := preflight.Check(ctx, cfg, sources)
-		wrong = append(wrong, instances.CheckAllSettings(cfg)...)
-		warnings = slices.Concat(cfg.Renamed, access.Warnings(cfg), lint.All(cfg, sources), weak)
-		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
-			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
-		})
-		if len(wrong) > 0 {
-			slices.SortStableFunc(wrong, func(a, b config.Error) int { return a.Line - b.Line })
+		var wrong, weak config.Errors
+		if wrong, weak = preflight.All(ctx, cfg, buildLog(cmd)); len(wrong) > 0 {
 			err = wrong
 		}
+		warnings = append(warnings, weak...)
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))

@@ -49,25 +49,17 @@ func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success str
 	if err != nil {
 		return fmt.Errorf("nothing is written, because the running flynn does not answer: %w", err)
 	}
-	if err := f.Save(getenvOf(ctx), host.Checks()...); err != nil {
+	var reload edit.Reload
+	if ok {
+		reload = running.Reload
+	}
+	if e.Generation, err = f.Apply(ctx, getenvOf(ctx), host.Checks(), reload); err != nil {
 		return err
 	}
-	if !ok {
+	if e.Running = ok; !ok {
 		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
 	}
-	if e.Generation, err = running.Reload(ctx); err != nil {
-		return undoEdit(f, err)
-	}
-	e.Running = true
 	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
-}
-
-// undoEdit brings back the file before an edit that the running flynn refuses.
-func undoEdit(f *edit.File, refused error) error {
-	if err := f.Undo(); err != nil {
-		return fmt.Errorf("the running flynn refuses the edit (%w), and the file could not be brought back: %w", refused, err)
-	}
-	return fmt.Errorf("%s is as before, because the running flynn refuses the edit: %w", f.Path(), refused)
 }
 
 // withoutControls keeps the lines of a text, and nothing else that controls a terminal.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/urfave/cli/v3"
@@ -35,12 +36,12 @@ func explainTurn(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	case !last && (channel != "" || conversation != ""):
 		return usagef("--channel and --conversation go with --last")
 	}
-	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
+	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+url.PathEscape(id)
 	if last {
 		read = func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, channel, conversation) }
-		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
+		path = "/latest?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
 	}
-	t, err := askOrRead(ctx, c, "/api/v1/turns"+path, nil, read)
+	t, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/turns"+path, nil, read)
 	if err != nil {
 		return err
 	}

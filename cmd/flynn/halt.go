@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/urfave/cli/v3"
 
@@ -19,7 +20,7 @@ func haltCommand() *cli.Command {
 			&cli.StringFlag{Name: "reason", Usage: "`WHY`, shown by /status"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return haltRunning(ctx, cmd, "/api/v1/halt", map[string]string{"reason": cmd.String("reason")})
+			return haltRunning(ctx, cmd, http.MethodPut, map[string]string{"reason": cmd.String("reason")})
 		},
 	}
 }
@@ -29,25 +30,23 @@ func resumeCommand() *cli.Command {
 		Name: "resume", Category: groupOperate,
 		Usage: "let agents work again after flynn halt",
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return haltRunning(ctx, cmd, "/api/v1/resume", map[string]string{})
+			return haltRunning(ctx, cmd, http.MethodDelete, nil)
 		},
 	}
 }
 
-func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[string]string) error {
+// haltRunning puts the halt in force, or ends it.
+func haltRunning(ctx context.Context, cmd *cli.Command, method string, body any) error {
 	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // an error elsewhere in the file must not block the kill switch
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Halted bool `json:"halted"`
-	}
-	if err := client.Ask(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
+	if err := client.Ask(ctx, &config.Config{Gateway: g}, method, "/api/v1/halt", body, nil); err != nil {
 		return err
 	}
-	text := "agents work again"
-	if answer.Halted {
+	text, halted := "agents work again", method == http.MethodPut
+	if halted {
 		text = "everything is halted, until: flynn resume"
 	}
-	return newOutput(ctx, cmd).success(answer, "%s", text)
+	return newOutput(ctx, cmd).success(map[string]bool{"halted": halted}, "%s", text)
 }

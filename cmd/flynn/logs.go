@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
@@ -63,7 +65,7 @@ func showLogs(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 
 // showWay prints the trail of a message.
 func showWay(ctx context.Context, o *output, c *config.Config, turn string) error {
-	t, err := askOrRead(ctx, c, "/api/v1/turns/"+(&url.URL{Path: turn}).EscapedPath(), nil, func() (explain.Trace, error) {
+	t, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/turns/"+url.PathEscape(turn), nil, func() (explain.Trace, error) {
 		return admin.Explain(ctx, c, turn)
 	})
 	if err != nil {
@@ -79,28 +81,27 @@ func showWay(ctx context.Context, o *output, c *config.Config, turn string) erro
 
 // follow prints the records that a query chooses, and with on those that come after them.
 func (o *output) follow(ctx context.Context, c *config.Config, q url.Values, on bool) error {
-	for last := uint64(0); ; {
-		q.Set("after", strconv.FormatUint(last, 10))
-		var records []hostlog.Record
-		switch err := client.Ask(ctx, c, "/api/v1/logs?"+q.Encode(), nil, &records); {
+	for {
+		var page gateway.Page[hostlog.Record]
+		switch err := client.Get(ctx, c, "/api/v1/logs?"+q.Encode(), &page); {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return startHint(err)
 		}
-		for _, r := range records {
-			last = r.Seq
+		for _, r := range page.Items {
 			if err := o.record(r); err != nil {
 				return err
 			}
 		}
 		if !on {
-			if len(records) == 0 {
+			if len(page.Items) == 0 {
 				o.done("no records: leave out filters, or keep watching with --follow")
 			}
 			return nil
 		}
 		q.Set("limit", "2000")
+		q.Set("cursor", page.Next)
 		select {
 		case <-time.After(followPoll):
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +91,7 @@ func forgetNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	if len(f.Queries()) == 0 {
 		return usagef("name notes by their ids, or by --person, --shared, --agent or --key")
 	}
-	gone, err := askOrRead(ctx, c, "/api/v1/memory/forget", f, func() ([]memory.Note, error) { return admin.ForgetNotes(ctx, c, f) })
+	gone, err := askOrRead(ctx, c, http.MethodPost, "/api/v1/memory/forget", f, func() ([]memory.Note, error) { return admin.ForgetNotes(ctx, c, f) })
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/setup"
@@ -77,13 +79,13 @@ type modelRow struct {
 
 func listModels(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	var status gateway.Status
-	if err := client.Ask(ctx, c, "/api/v1/status", nil, &status); err != nil && !isNotRunning(err) {
+	if err := client.Get(ctx, c, "/api/v1/status", &status); err != nil && !isNotRunning(err) {
 		return err
 	}
 	var rows []modelRow
 	for _, tier := range slices.Sorted(maps.Keys(c.Models)) {
 		m := c.Models[tier]
-		row := modelRow{Tier: tier, Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, Fallbacks: m.Fallbacks, Key: keySource(m), State: "not running"}
+		row := modelRow{Tier: tier, Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, Fallbacks: m.Fallbacks, Key: m.KeySource(), State: "not running"}
 		for _, s := range status.Models {
 			if s.Tier == tier {
 				row.State = s.State
@@ -99,31 +101,18 @@ func listModels(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	})
 }
 
-// keySource says where the key of a model comes from.
-func keySource(m config.Model) string {
-	switch {
-	case m.APIKeyEnv != "" && m.APIKey == "":
-		return "$" + m.APIKeyEnv + " (not set here)"
-	case m.APIKeyEnv != "":
-		return "$" + m.APIKeyEnv
-	case m.APIKeyFile != "" && m.APIKey == "":
-		return m.APIKeyFile + " (missing)"
-	}
-	return m.APIKeyFile
-}
-
 func testModel(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	tier := cmd.Args().First()
 	if err := knownName("model", tier, slices.Collect(maps.Keys(c.Models))); err != nil {
 		return err
 	}
 	m := c.Models[tier]
-	proof, err := setup.ProveModel(ctx, m)
+	proof, err := prove.Model(ctx, m)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("tier %s does not work: %s", tier, setup.ExplainModel(m, err))
+		return fmt.Errorf("tier %s does not work: %s", tier, prove.Explain(m, err))
 	}
 	return newOutput(ctx, cmd).result(proof, "Tier %s works: %s answered %q in %v, for %d tokens.", tier, cell(m.Title()), proof.Text,
 		proof.Took.Round(time.Millisecond), proof.Tokens)

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
-
-	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/plugin/upkeep"
 )
 
 func pluginCommand() *cli.Command {
@@ -72,6 +70,13 @@ func storeAndName(ctx context.Context, cmd *cli.Command) (*plugin.Store, string,
 	return store, cmd.Args().First(), err
 }
 
+// upkeepAndName returns the upkeep of the store of plugins, and the first argument of the command.
+func upkeepAndName(ctx context.Context, cmd *cli.Command) (upkeep.Upkeep, string, error) {
+	store, name, err := storeAndName(ctx, cmd)
+	u := upkeep.Upkeep{Store: store, Config: configOf(ctx, cmd), Private: cmd.Bool("allow-private"), Log: buildLog(cmd)}
+	return u, name, err
+}
+
 // showPermissions prints the permissions that a plugin asks for.
 func showPermissions(out *output, p plugin.Manifest) {
 	asks := p.Permissions
@@ -104,15 +109,9 @@ func verifyPlugins(ctx context.Context, cmd *cli.Command) error {
 }
 
 func removePlugin(ctx context.Context, cmd *cli.Command) error {
-	store, name, err := storeAndName(ctx, cmd)
+	u, name, err := upkeepAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	if c := configOf(ctx, cmd); c != nil && !cmd.Bool("force") {
-		for _, i := range instances.Of(c, name) {
-			section := plugin.AllKinds().Get(i.Kind).Section()
-			return fmt.Errorf("remove plugin %s: [%s.%s] uses it: set enabled = false there, or add --force", name, section, i.Name)
-		}
-	}
-	return store.Remove(name)
+	return u.Remove(name, cmd.Bool("force"))
 }

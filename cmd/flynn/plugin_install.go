@@ -7,63 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/install/digest"
-	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/plugin/upkeep"
 )
 
 func privateFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "allow-private", Usage: "accept a URL that leads to this machine or its network"}
 }
 
-// obtain returns how a plugin is fetched and checked: the keys to trust, and the settings that it must accept.
-func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
-	o := plugin.Obtain{Client: fetch.Client{Private: cmd.Bool("allow-private")}}
-	o.Trust.Table = "[plugin_trust]"
-	if c := configOf(ctx, cmd); c != nil {
-		o.Trust = instances.Trust(c)
-		o.Accept = func(m plugin.Manifest, s *plugin.Settings) error {
-			return againstSettings(instances.CheckSettings(c, m.Name, s), m.Name, m.Version)
-		}
-	}
-	return o
-}
-
-// againstSettings returns the error for a version of a plugin that does not accept the settings of its configured instances.
-func againstSettings(wrong config.Errors, name, version string) error {
-	if len(wrong) == 0 {
-		return nil
-	}
-	return fmt.Errorf("plugin %s %s does not accept its settings in flynn.toml; correct them, then run the same command again:\n%v", name, version, wrong)
-}
-
-// fitsSettings checks the configuration against the settings of an installed version.
-func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, name, version string) error {
-	c := configOf(ctx, cmd)
-	if c == nil {
-		return nil
-	}
-	s, err := store.Settings(name, version)
-	if err != nil {
-		return err
-	}
-	return againstSettings(instances.CheckSettings(c, name, s), name, version)
-}
-
 func installPlugin(ctx context.Context, cmd *cli.Command) error {
-	store, from, err := storeAndName(ctx, cmd)
+	u, from, err := upkeepAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	p, err := store.InstallFrom(ctx, from, obtain(ctx, cmd))
+	p, err := u.Install(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -87,100 +50,27 @@ func signedBy(signer string) string {
 	return "signed by " + signer
 }
 
-// moved is the result of an upgrade or a rollback.
-type moved struct {
-	Name    string `json:"name"`
-	From    string `json:"from"`
-	Version string `json:"version"`
-	Running bool   `json:"running"` // a running flynn has tried it
-}
-
 func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
-	from := cmd.Args().Get(1)
-	store, name, err := storeAndName(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	before, err := store.Record(name)
-	if err != nil {
-		return err
-	}
-	o := obtain(ctx, cmd)
-	o.Beside, o.Name = true, name
-	p, err := store.InstallFrom(ctx, from, o)
-	if err != nil {
-		return err
-	}
-	return movePlugin(ctx, cmd, store, before, p.Version)
+	return movePlugin(ctx, cmd, func(u upkeep.Upkeep, name string) (upkeep.Move, error) {
+		return u.Upgrade(ctx, name, cmd.Args().Get(1))
+	})
 }
 
 func rollbackPlugin(ctx context.Context, cmd *cli.Command) error {
-	store, name, err := storeAndName(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	before, err := store.Record(name)
-	if err != nil {
-		return err
-	}
-	version, err := before.RollbackTarget()
-	if err != nil {
-		return err
-	}
-	if err := fitsSettings(ctx, cmd, store, name, version); err != nil {
-		return err
-	}
-	return movePlugin(ctx, cmd, store, before, version)
+	return movePlugin(ctx, cmd, func(u upkeep.Upkeep, name string) (upkeep.Move, error) { return u.Rollback(ctx, name) })
 }
 
-// movePlugin makes a version the active one: at once if no flynn runs, else after a trial by the running one.
-func movePlugin(ctx context.Context, cmd *cli.Command, store *plugin.Store, before plugin.Record, version string) error {
-	done := moved{Name: before.Name, From: before.Active, Version: version, Running: isRunning(ctx, cmd)}
-	var err error
-	switch {
-	case version == before.Active:
-		return fmt.Errorf("plugin %s runs in version %s already", before.Name, version)
-	case done.Running && !before.Disabled:
-		if err = store.Propose(before.Name, version); err == nil {
-			err = awaitTrial(ctx, store, before.Name, version)
-		}
-	default:
-		err = store.Activate(before.Name, version)
+func movePlugin(ctx context.Context, cmd *cli.Command, do func(u upkeep.Upkeep, name string) (upkeep.Move, error)) error {
+	u, name, err := upkeepAndName(ctx, cmd)
+	if err != nil {
+		return err
 	}
+	u.Running = isRunning(ctx, cmd)
+	done, err := do(u, name)
 	if err != nil {
 		return err
 	}
 	return newOutput(ctx, cmd).result(done, "%s %s, before: %s", done.Name, done.Version, done.From)
-}
-
-const (
-	trialTime = 3 * time.Minute
-	trialPoll = 100 * time.Millisecond
-)
-
-// awaitTrial waits until a running flynn has accepted or rejected a version.
-func awaitTrial(ctx context.Context, store *plugin.Store, name, version string) error {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
-	defer cancel()
-	for {
-		r, err := store.Record(name)
-		switch {
-		case err != nil:
-			return err
-		case r.Next == version:
-		case r.Active == version:
-			return nil
-		case len(r.Rejected) > 0 && r.Rejected[0].Version == version:
-			return fmt.Errorf("plugin %s stays at %s, which keeps running: %s: correct that, then run the same command again", name, r.Active, r.Rejected[0].Why)
-		default:
-			return fmt.Errorf("plugin %s stays at %s: the upgrade was called off", name, r.Active)
-		}
-		select {
-		case <-time.After(trialPoll):
-		case <-ctx.Done():
-			return fmt.Errorf("plugin %s: the running flynn has not tried version %s: see its log", name, version)
-		}
-	}
 }
 
 func enablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPlugin(ctx, cmd, false) }
@@ -188,23 +78,11 @@ func enablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPl
 func disablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPlugin(ctx, cmd, true) }
 
 func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
-	store, name, err := storeAndName(ctx, cmd)
+	u, name, err := upkeepAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	if !disabled {
-		r, err := store.Record(name)
-		if err != nil {
-			return err
-		}
-		if err := fitsSettings(ctx, cmd, store, name, r.Active); err != nil {
-			return err
-		}
-	}
-	if err := store.Provide(ctx, buildLog(cmd), name); err != nil { // one that comes with flynn and was not used yet
-		return err
-	}
-	if err := store.SetDisabled(name, disabled); err != nil {
+	if err := u.SetDisabled(ctx, name, disabled); err != nil {
 		return err
 	}
 	answer := map[string]any{"name": name, "disabled": disabled}
@@ -285,5 +163,5 @@ func isRunning(ctx context.Context, cmd *cli.Command) bool {
 		return false
 	}
 	var list any
-	return !errors.Is(client.Ask(ctx, c, "/api/v1/plugins", nil, &list), client.ErrNotRunning)
+	return !errors.Is(client.Get(ctx, c, "/api/v1/plugins", &list), client.ErrNotRunning)
 }

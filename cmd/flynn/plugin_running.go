@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func runningInstances(ctx context.Context, c *config.Config) []gateway.PluginSta
 		return nil
 	}
 	var list []gateway.PluginStatus
-	_ = client.Ask(ctx, c, "/api/v1/plugins", nil, &list)
+	_ = client.Get(ctx, c, "/api/v1/plugins", &list)
 	return list
 }
 
@@ -237,7 +238,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 	var last uint64
 	for {
 		var lines []gateway.PluginLine
-		if err := client.Ask(ctx, c, fmt.Sprintf("%s/logs?after=%d", path, last), nil, &lines); err != nil {
+		if err := client.Get(ctx, c, fmt.Sprintf("%s/logs?after=%d", path, last), &lines); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -285,11 +286,10 @@ func restartPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var answer map[string]bool
-	if err := client.Ask(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
+	if err := client.Ask(ctx, c, http.MethodPost, path+"/restart", nil, nil); err != nil {
 		return err
 	}
-	return newOutput(ctx, cmd).success(answer, "restarting: see flynn plugin list")
+	return newOutput(ctx, cmd).success(map[string]bool{"restarted": true}, "restarting: see flynn plugin list")
 }
 
 func loginPlugin(ctx context.Context, cmd *cli.Command) error {
@@ -298,7 +298,7 @@ func loginPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var login gateway.PluginLogin
-	if err := client.Ask(ctx, c, path+"/login", nil, &login); err != nil {
+	if err := client.Get(ctx, c, path+"/login", &login); err != nil {
 		return err
 	}
 	out := newOutput(ctx, cmd)

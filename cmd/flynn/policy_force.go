@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func rollbackPolicyCommand() *cli.Command {
 }
 
 func listPolicies(ctx context.Context, cmd *cli.Command, c *config.Config) error {
-	status, err := askOrRead(ctx, c, "/api/v1/status", nil, func() (s gateway.Status, err error) {
+	status, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/status", nil, func() (s gateway.Status, err error) {
 		s.Policies, err = admin.Policies(ctx, c)
 		return s, err
 	})
@@ -118,7 +119,7 @@ func rollbackPolicy(ctx context.Context, cmd *cli.Command, c *config.Config) err
 		return usagef("--clear and --to exclude each other")
 	}
 	when := ""
-	now, err := askOrRead(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, func() (gateway.PolicyStatus, error) {
+	now, err := askOrRead(ctx, c, http.MethodPost, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, func() (gateway.PolicyStatus, error) {
 		row, err := admin.RollbackPolicy(ctx, c, name, r)
 		when = " from the next start on"
 		return gateway.PolicyStatus{Name: name, File: row.File, Pinned: row.File, Version: row.Version, State: "not running", OK: true}, err

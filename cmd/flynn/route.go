@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
@@ -83,13 +82,12 @@ func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error 
 	if !admission.Allowed {
 		out.warn("%s is not admitted: %s", cell(facts.Message.SenderKey()), notAdmitted(admission))
 	}
-	e := newExplanation(cfg, facts, decision, records)
-	e.Identity = roles.Identity(facts.Message.Channel, facts.Message.SenderKey())
+	e := gateway.NewRouteExplanation(cfg.Path, facts.Message, roles, decision, records)
 	e.Admission, e.AdmissionWhy = string(admission.Decision), admission.Why
 	if out.asJSON {
 		return out.json(e)
 	}
-	return e.print(out)
+	return printRoute(out, e)
 }
 
 // notAdmitted returns why a sender is not admitted, with what to do about it.
@@ -118,89 +116,25 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 
 // routeFacts returns the facts of the message that the flags describe.
 func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
-	instance := cmd.String("channel")
-	if known := cfg.ChannelNames(); !slices.Contains(known, instance) {
-		hint := "run \"flynn config show\""
-		if near := config.Nearest(instance, known); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return policy.RouteFacts{}, usagef("no channel %q (%s)", instance, hint)
+	m, err := gateway.RouteTry{
+		Channel: cmd.String("channel"), Sender: cmd.String("sender"), Conversation: cmd.String("conversation"), Kind: message.Kind(cmd.String("kind")),
+		Parent: cmd.String("parent"), Text: cmd.String("text"), Name: cmd.String("name"), Account: cmd.String("account"), Roles: cmd.StringSlice("sender-role"),
+		Attachments: cmd.StringSlice("attachment"), Bot: cmd.Bool("bot"), Unaddressed: cmd.Bool("unaddressed"), Mentioned: cmd.Bool("mentioned"),
+		Edited: cmd.Bool("edited"),
+	}.Message(cfg.ChannelNames())
+	if err != nil {
+		return policy.RouteFacts{}, usageError{err}
 	}
-	kind := message.Kind(cmd.String("kind"))
-	if !slices.Contains([]message.Kind{message.DM, message.Group, message.Thread}, kind) {
-		return policy.RouteFacts{}, usagef("no kind of conversation %q (dm, group or thread)", kind)
-	}
-	m := message.Message{
-		Channel:      instance,
-		EventID:      "test",
-		Conversation: message.Conversation{ID: cmd.String("conversation"), Kind: kind, Parent: cmd.String("parent")},
-		Sender: message.Sender{
-			ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account"), Bot: cmd.Bool("bot"), Roles: cmd.StringSlice("sender-role"),
-		},
-		Text:      cmd.String("text"),
-		Addressed: !cmd.Bool("unaddressed"),
-		Mentioned: cmd.Bool("mentioned"),
-		Edited:    cmd.Bool("edited"),
-	}
-	for _, t := range cmd.StringSlice("attachment") {
-		m.Attachments = append(m.Attachments, message.Attachment{Type: t})
-	}
-	m.Conversation.ID = cmp.Or(m.Conversation.ID, m.Sender.ID)
-	facts := route.Facts(m.Bounded(), roles, time.Now())
+	facts := route.Facts(m, roles, time.Now())
 	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
 	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
 	return policy.RouteFacts{Facts: facts}, nil
 }
 
-// explanation is the JSON of flynn route test.
-type explanation struct {
-	Sender message.SenderKey `json:"sender"`
-	Role   string            `json:"role"`
-	// Identity is what the platform proves about the sender's id.
-	Identity string `json:"identity"`
-	// Admission is a channel.Decision.
-	Admission    string        `json:"admission"`
-	AdmissionWhy string        `json:"admission_why,omitempty"`
-	Tier         string        `json:"tier,omitempty"`
-	Rule         string        `json:"rule,omitempty"`
-	File         string        `json:"file"`
-	Line         int           `json:"line,omitempty"`
-	Candidate    string        `json:"candidate,omitempty"`
-	Policies     []askedPolicy `json:"policies"`
-	Agent        string        `json:"agent,omitempty"`
-	Policy       string        `json:"policy,omitempty"`
-	Reason       string        `json:"reason,omitempty"`
-	Failed       bool          `json:"failed"`
-	Dropped      bool          `json:"dropped"`
-}
-
-type askedPolicy struct {
-	Name   string `json:"name"`
-	Digest string `json:"digest"`
-	Answer string `json:"answer"`
-	Reason string `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"`
-	Fuel   int64  `json:"fuel"`
-	Nanos  int64  `json:"nanos"`
-}
-
-func newExplanation(cfg *config.Config, facts policy.RouteFacts, d route.Decision, records []policy.Record) explanation {
-	e := explanation{
-		Sender: facts.Message.SenderKey(), Role: facts.Role,
-		Tier: string(d.Static.Tier), Rule: d.Static.Rule, File: cfg.Path, Line: d.Static.Line, Candidate: d.Static.Agent,
-		Policies: []askedPolicy{},
-		Agent:    d.Agent, Policy: d.Policy, Reason: d.Reason, Failed: d.Failed, Dropped: d.Dropped(),
-	}
-	for _, r := range records {
-		e.Policies = append(e.Policies, askedPolicy{r.Policy, r.Digest, r.Answer, r.Reason, r.Error, r.Fuel, r.Took.Nanoseconds()})
-	}
-	return e
-}
-
 // policyHeader is the header of a table of policies that were asked.
 var policyHeader = []string{"POLICY", "ANSWER", "FUEL", "TOOK", "WHY"}
 
-func (e explanation) print(out *output) error {
+func printRoute(out *output, e gateway.RouteExplanation) error {
 	place := e.File
 	if e.Line > 0 {
 		place += ":" + strconv.Itoa(e.Line)
@@ -211,7 +145,7 @@ func (e explanation) print(out *output) error {
 	}
 	if len(e.Policies) > 0 {
 		out.line("")
-		err := printList(out, e.Policies, policyHeader, func(p askedPolicy) []string {
+		err := printList(out, e.Policies, policyHeader, func(p gateway.PolicyAnswer) []string {
 			return []string{p.Name, p.Answer, number(p.Fuel), time.Duration(p.Nanos).String(), cmp.Or(p.Error, p.Reason)}
 		})
 		if err != nil {

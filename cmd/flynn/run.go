@@ -35,6 +35,7 @@ func commands() []*cli.Command {
 		pluginCommand(),
 		routeCommand(),
 		accessCommand(),
+		consoleCommand(),
 		policyCommand(),
 		channelCommand(),
 		modelCommand(),
@@ -228,8 +229,8 @@ func withConfig(do func(context.Context, *cli.Command, *config.Config) error) cl
 }
 
 // askOrRead asks the running host or, while none runs, reads the answer from its store.
-func askOrRead[T any](ctx context.Context, c *config.Config, path string, body any, read func() (T, error)) (answer T, err error) {
-	if err = client.Ask(ctx, c, path, body, &answer); errors.Is(err, client.ErrNotRunning) {
+func askOrRead[T any](ctx context.Context, c *config.Config, method, path string, body any, read func() (T, error)) (answer T, err error) {
+	if err = client.Ask(ctx, c, method, path, body, &answer); errors.Is(err, client.ErrNotRunning) {
 		return read()
 	}
 	return answer, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sync/errgroup"
@@ -26,7 +27,7 @@ func runningOn(ctx context.Context, path string, getenv func(string) string) (*r
 	}
 	h := &runningHost{&config.Config{Gateway: g}}
 	var status gateway.Status
-	err = client.Ask(ctx, h.at, "/api/v1/status", nil, &status)
+	err = client.Get(ctx, h.at, "/api/v1/status", &status)
 	if errors.Is(err, client.ErrNotRunning) {
 		return h, false, nil
 	}
@@ -40,19 +41,19 @@ var _ setup.Host = (*runningHost)(nil)
 
 // Access implements setup.Host.
 func (h *runningHost) Access(ctx context.Context) (list []gateway.AccessEntry, err error) {
-	return list, client.Ask(ctx, h.at, "/api/v1/access", nil, &list)
+	return list, client.Get(ctx, h.at, "/api/v1/people", &list)
 }
 
 // Decide implements setup.Host.
 func (h *runningHost) Decide(ctx context.Context, code string, approve bool) error {
 	var e gateway.AccessEntry
-	return client.Ask(ctx, h.at, "/api/v1/access/decide", map[string]any{"code": code, "approve": approve}, &e)
+	return client.Ask(ctx, h.at, http.MethodPost, "/api/v1/people/decision", map[string]any{"code": code, "approve": approve}, &e)
 }
 
 // Reload implements setup.Host.
 func (h *runningHost) Reload(ctx context.Context) (uint64, error) {
 	var r gateway.Reloaded
-	err := client.Ask(ctx, h.at, "/api/v1/reload", struct{}{}, &r)
+	err := client.Ask(ctx, h.at, http.MethodPost, "/api/v1/configuration/reload", nil, &r)
 	if err == nil && r.Refused != "" {
 		err = errors.New(r.Refused)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
-	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
@@ -65,10 +64,7 @@ func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c selft
 		return nil, err
 	}
 	c.Log = sandboxLog(cmd)
-	if c.Supervisor, err = program.FindSupervisor(c.Log); err != nil {
-		return nil, err
-	}
-	if c.Program, err = program.FindProbe(c.Log); err != nil {
+	if err := selftest.FindPrograms(&c, c.Log); err != nil {
 		return nil, err
 	}
 	if c.Spec, err = s.Prepared(ctx, c.Spec, c.Log); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -24,7 +25,11 @@ func scheduleCommand() *cli.Command {
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},
 			{Name: "run", Usage: "run a schedule now", ArgsUsage: "NAME", Action: runSchedule},
-			{Name: "resume", Usage: "resume a schedule that was paused after failures", ArgsUsage: "NAME", Action: resumeSchedule},
+			{
+				Name: "pause", Usage: "keep a schedule from running until it is resumed", ArgsUsage: "NAME", Action: pauseSchedule,
+				Flags: []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`WHY` it is paused", Required: true}},
+			},
+			{Name: "resume", Usage: "resume a schedule that was paused, by a person or after failures", ArgsUsage: "NAME", Action: resumeSchedule},
 		},
 	}
 }
@@ -64,7 +69,7 @@ func listSchedules(ctx context.Context, cmd *cli.Command, c *config.Config) erro
 
 // schedulesOf returns the schedules of the running host or, while none runs, their last known state.
 func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
-	list, err = askOrRead(ctx, c, "/api/v1/schedules", nil, func() ([]gateway.ScheduleStatus, error) {
+	list, err = askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules", nil, func() ([]gateway.ScheduleStatus, error) {
 		atRest = true
 		return admin.Schedules(ctx, c)
 	})
@@ -136,13 +141,14 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	runs, err := askOrRead(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, func() ([]gateway.ScheduleRun, error) {
-		return admin.ScheduleRuns(ctx, c, name, shownRuns)
+	page, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/schedules/"+name+"/runs", nil, func() (gateway.Page[gateway.ScheduleRun], error) {
+		runs, err := admin.ScheduleRuns(ctx, c, name, shownRuns)
+		return gateway.Page[gateway.ScheduleRun]{Items: runs}, err
 	})
 	if err != nil {
 		return err
 	}
-	return printListOr(newOutput(ctx, cmd), runs, "no runs yet: run it now with flynn schedule run "+name, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
+	return printListOr(newOutput(ctx, cmd), page.Items, "no runs yet: run it now with flynn schedule run "+name, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
 		return []string{clock(r.Due), r.State, number(r.Count), clock(r.At), r.Note}
 	})
 }
@@ -153,10 +159,23 @@ func runSchedule(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var run gateway.ScheduleRun
-	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/run", struct{}{}, &run); err != nil {
+	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/schedules/"+name+"/runs", nil, &run); err != nil {
 		return startHint(err)
 	}
 	return newOutput(ctx, cmd).result(run, "runs: %s", run.Event)
+}
+
+func pauseSchedule(ctx context.Context, cmd *cli.Command) error {
+	c, name, err := scheduleNamed(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	pause := map[string]any{"paused": true, "reason": cmd.String("reason")}
+	if err := client.Ask(ctx, c, http.MethodPatch, "/api/v1/schedules/"+name, pause, nil); err != nil {
+		return startHint(err)
+	}
+	newOutput(ctx, cmd).done("%s is paused; let it run again with flynn schedule resume %s", name, name)
+	return nil
 }
 
 func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
@@ -164,7 +183,7 @@ func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/resume", struct{}{}, new(map[string]bool)); err != nil {
+	if err := client.Ask(ctx, c, http.MethodPatch, "/api/v1/schedules/"+name, map[string]any{"paused": false}, nil); err != nil {
 		return startHint(err)
 	}
 	newOutput(ctx, cmd).done("%s runs at its times again", name)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/config/edit"
+	"github.com/flynnhost/flynn/host/agent/schedule"
 )
 
 func scheduleAddCommand() *cli.Command {
@@ -40,34 +38,17 @@ func addSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	t, err := scheduleTable(cmd, c)
-	if err != nil {
-		return err
+	values := schedule.Values{}
+	for _, key := range schedule.Keys() {
+		if value := cmd.String(key); value != "" {
+			values[key] = value
+		}
 	}
-	if err := f.Append(t, "schedules"); err != nil {
+	var incomplete schedule.Incomplete
+	if err := schedule.Add(f, c, cmd.Args().First(), values); errors.As(err, &incomplete) {
+		return usagef("%s", incomplete.Words("--"))
+	} else if err != nil {
 		return err
 	}
 	return saveConfig(ctx, cmd, f, fmt.Sprintf("Schedule %s is added.", cmd.Args().First()))
-}
-
-func scheduleTable(cmd *cli.Command, c *config.Config) (edit.Table, error) {
-	t := edit.Table{"name": cmd.Args().First(), "agent": c.Routing.DefaultAgent}
-	for _, key := range []string{"cron", "every", "text", "agent", "as", "deliver", "timezone"} {
-		if value := cmd.String(key); value != "" {
-			t[key] = value
-		}
-	}
-	if (t["cron"] == nil) == (t["every"] == nil) {
-		return nil, usagef(`needs --cron or --every, such as --cron "0 7 * * *" or --every 30m`)
-	}
-	if t["text"] == nil {
-		return nil, usagef("needs --text, which the agent gets each time")
-	}
-	if t["as"] == nil {
-		if len(c.Access.Owners) != 1 || strings.ContainsAny(c.Access.Owners[0], "*?[{") {
-			return nil, usageError{errors.New("needs --as, the owner or member in whose name it runs, such as telegram:12345678")}
-		}
-		t["as"] = c.Access.Owners[0]
-	}
-	return t, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 )
 
 func secretCommand() *cli.Command {
@@ -47,20 +48,18 @@ func setSecret(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("nothing is stored, because the running flynn does not answer: %w", err)
 	}
-	var j setup.Journal
-	path, err := setup.WriteSecret(&j, setup.SecretsDir(c), name, secret)
-	if err != nil {
-		return errors.Join(err, j.Undo())
+	var reload edit.Reload
+	if ok {
+		reload = running.Reload
 	}
-	o, s := newOutput(ctx, cmd), stored{Path: path}
+	o, s := newOutput(ctx, cmd), stored{Running: ok}
+	if s.Path, s.Generation, err = setup.StoreSecret(ctx, c, name, secret, reload); err != nil {
+		return err
+	}
 	if !ok {
-		return o.success(s, "Stored in %s. Refer to it with a key such as token_file.", path)
+		return o.success(s, "Stored in %s. Refer to it with a key such as token_file.", s.Path)
 	}
-	if s.Generation, err = running.Reload(ctx); err != nil {
-		return errors.Join(fmt.Errorf("%s is as before, because the running flynn refuses the secret: %w", path, err), j.Undo())
-	}
-	s.Running = true
-	return o.success(s, "Stored in %s, and in force as configuration %d.", path, s.Generation)
+	return o.success(s, "Stored in %s, and in force as configuration %d.", s.Path, s.Generation)
 }
 
 // readSecret asks for a secret on a terminal, and reads it from standard input otherwise.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -197,8 +198,8 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 
 func sessionDelete(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
 	key := message.SessionKey(cmd.Args().First())
-	var deleted struct{ Deleted bool }
-	err := client.Ask(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
+	path := fmt.Sprintf("/api/v1/sessions/%s?stop=%t", url.PathEscape(string(key)), cmd.Bool("stop"))
+	err := client.Ask(ctx, cfg, http.MethodDelete, path, nil, nil)
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error

@@ -64,10 +64,10 @@ func showStatus(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	c, s := &config.Config{Gateway: g}, state{Approvals: []gateway.Approval{}}
-	if err := client.Ask(ctx, c, "/api/v1/status", nil, &s.Status); err != nil {
+	if err := client.Get(ctx, c, "/api/v1/status", &s.Status); err != nil {
 		return startHint(err)
 	}
-	if err := client.Ask(ctx, c, "/api/v1/approvals", nil, &s.Approvals); err != nil {
+	if err := client.Get(ctx, c, "/api/v1/approvals", &s.Approvals); err != nil {
 		return startHint(err)
 	}
 	o := newOutput(ctx, cmd)

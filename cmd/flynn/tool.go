@@ -38,7 +38,7 @@ func providers(ctx context.Context, cmd *cli.Command) ([]gateway.ToolsStatus, er
 		return nil, err
 	}
 	var s gateway.Status
-	if err = client.Ask(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, client.ErrNotRunning) {
+	if err = client.Get(ctx, c, "/api/v1/status", &s); errors.Is(err, client.ErrNotRunning) {
 		err = fmt.Errorf("%w: only a running flynn knows the tools of plugins; start it with: flynn serve", err)
 	}
 	return append([]gateway.ToolsStatus{}, s.Tools...), err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func dryRunCall(ctx context.Context, cmd *cli.Command, name string) error {
 		return err
 	}
 	var j gateway.DryRunResult
-	if err := client.Ask(ctx, c, "/api/v1/tools/judge", call, &j); errors.Is(err, client.ErrNotRunning) {
+	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/tools/dry-run", call, &j); errors.Is(err, client.ErrNotRunning) {
 		return fmt.Errorf("%w: only the flynn that would run a call can dry-run it; start it with: flynn serve", err)
 	} else if err != nil {
 		return err

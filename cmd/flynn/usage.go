@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func usageCommand() *cli.Command {
 			Description: "Sessions, the disk space of their workspaces and of their files in the media store, live sandboxes and background\n" +
 				"processes, whether a host runs or not. [limits] sets what a sender may hold.",
 		}},
-		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices], whether a host runs or not. [budgets] sets what a day\n" +
+		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices] at the time of the call; what has no price is unknown. Works whether a host runs or not. [budgets] sets what a day\n" +
 			"may cost.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "by", Usage: "sum by `KEY`: sender, agent, session, model, day, task or all", Value: string(usage.ByDay)},
@@ -38,7 +37,7 @@ func usageCommand() *cli.Command {
 func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	o := newOutput(ctx, cmd)
 	var held []gateway.Held
-	if err := client.Ask(ctx, c, "/api/v1/usage/held", nil, &held); err != nil {
+	if err := client.Get(ctx, c, "/api/v1/usage/held", &held); err != nil {
 		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}
@@ -72,7 +71,7 @@ func showUsage(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	return printListOr(newOutput(ctx, cmd), sums, "no model call was counted: talk to an agent with flynn chat, or choose an earlier --since", header, func(s gateway.UsageSum) []string {
 		return []string{
 			s.Key, number(s.Calls), number(s.Failed), number(s.Input), number(s.Output), number(s.CacheRead), number(s.CacheWrite),
-			fmt.Sprintf("%.4f", s.CostUSD),
+			s.Cost(),
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/signin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
@@ -31,8 +32,12 @@ func Pairings(ctx context.Context, c *config.Config) (_ gateway.Access, release 
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
+	signIns, err := signin.Open(ctx, signin.Config{Store: s})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
 	roles := rolesWith(c, requests)
-	return backend.Access{Pairings: requests, Roles: func() *route.Roles { return roles }}, s.Close, nil
+	return backend.Access{Pairings: requests, SignIns: signIns, Roles: func() *route.Roles { return roles }}, s.Close, nil
 }
 
 func rolesWith(c *config.Config, p route.Pairings) *route.Roles {

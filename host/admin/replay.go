@@ -56,8 +56,8 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	exact := r.Candidate == "" && len(r.Data) == 0
-	rows := decisionlog.Read(ctx, log, journal.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until, WithoutCalls: !exact})
-	return compare.Run(ctx, rows, m, compare.Options{Exact: exact, Examples: r.Examples})
+	filter := journal.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until}
+	return decisionlog.Replay(ctx, log, filter, m, compare.Options{Exact: exact, Examples: r.Examples})
 }
 
 // sources returns the policies to ask, as configured except for the changes of the replay.

@@ -22,6 +22,6 @@ func Schedules(ctx context.Context, c *config.Config) ([]gateway.ScheduleStatus,
 
 // ScheduleRuns returns the last runs of a schedule, latest first. A host may be running.
 func ScheduleRuns(ctx context.Context, c *config.Config, name string, limit int) ([]gateway.ScheduleRun, error) {
-	runs, err := read(ctx, c, func(r *sqlite.Reader) ([]timetable.Run, error) { return r.ScheduleRuns(ctx, name, limit) })
+	runs, err := read(ctx, c, func(r *sqlite.Reader) ([]timetable.Run, error) { return r.ScheduleRuns(ctx, name, "", limit) })
 	return backend.ScheduleRuns(runs), err
 }

@@ -59,7 +59,7 @@ func NewArrivals(q *Queue, c Commands) *Arrivals { return &Arrivals{q, c} }
 // Deliver takes a message that needs an answer and shows it to the watchers of its conversation.
 func (a *Arrivals) Deliver(row mailbox.InboxRow) {
 	m := row.Message
-	a.queue.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	a.queue.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
 	a.Push(Item{Row: row})
 }
 

@@ -225,7 +225,7 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 // joins reports whether one answer can serve both messages. A direct tool call and a question from an API client each wait for an
 // answer of their own.
 func joins(first, next message.Message) bool {
-	if frontend := route.Frontend(first.Channel); frontend != route.FrontendChannel && !route.Local(first.Channel) {
+	if route.Door(first.Channel) != route.FrontendChannel && !route.Local(first.Channel) {
 		return false
 	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
@@ -242,14 +242,32 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		return "", why, nil
 	}
 	now := r.cfg.Now()
-	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
-	d, records := route.Decide(ctx, gen.Table.With(at.Agent), sessionFacts{policies, r, at}, facts)
+	d, records := r.decide(ctx, gen, policies, at, m, now)
 	decisions := []journal.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
 		Digest: fmt.Sprintf("generation %d", gen.Number),
 	}}
 	return d.Agent, unanswered(d), append(decisions, decisionlog.Rows(now, records)...)
+}
+
+// decide picks the agent that answers a message in a conversation scope.
+func (r *Runner) decide(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, m message.Message, now time.Time) (
+	route.Decision, []policy.Record,
+) {
+	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
+	return route.Decide(ctx, gen.Table.With(at.Agent), sessionFacts{policies, r, at}, facts)
+}
+
+// JudgeRoute returns which agent would answer a message now, given what people have chosen in its conversation and what the session has
+// touched and used, as far as it would be admitted. It records nothing.
+func (r *Runner) JudgeRoute(ctx context.Context, gen *Generation, policies Policies, m message.Message) (route.Decision, []policy.Record, error) {
+	at, err := r.cfg.Store.Scope(ctx, r.cfg.Generations.Scope(m))
+	if err != nil {
+		return route.Decision{}, nil, fmt.Errorf("read the state of the conversation: %w", err)
+	}
+	d, records := r.decide(ctx, gen, policies, at, m, r.cfg.Now())
+	return d, records, nil
 }
 
 // unanswered returns why no agent answers.

@@ -41,7 +41,7 @@ func (i *identity) subjectOf(a *Agent, session message.SessionKey, turn string) 
 		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never runs on the host instead
 	}
 	return tool.Subject{
-		Message: i.origin, Role: i.role(), Door: route.Frontend(row.Channel), Agent: a.Name,
+		Message: i.origin, Role: i.role(), Door: route.Door(row.Channel), Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: i.session.labels,
 		CallsInTurn: i.bounds.spent(&i.record.state).ToolCalls, Used: i.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
 		Dir: i.machines.Dir(i.workspaceKey()), Elevation: i.elevation(a),

@@ -36,6 +36,21 @@ func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, 
 	return resp, m.rows, err
 }
 
+// Paid accounts for an attempt that its caller makes by itself: it reserves the most that the attempt may cost, and records what it did cost. An
+// error of plain words says that a budget refuses it.
+func (r *Runner) Paid(ctx context.Context, account Account, a model.Attempt, call func() (model.Usage, error)) error {
+	gen, policies := r.cfg.Generations.InForce()
+	policies.Release()
+	m := &meter{runner: r, gen: gen, account: account}
+	if err := m.Enter(ctx, a); err != nil {
+		return err
+	}
+	defer m.settle(budget.Amount{})
+	u, err := call()
+	m.Leave(a, u, err)
+	return r.cfg.Store.AddUsage(context.WithoutCancel(ctx), m.rows)
+}
+
 // meter is the gate of one call. Its attempts are sequential.
 type meter struct {
 	runner  *Runner

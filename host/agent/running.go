@@ -290,9 +290,12 @@ func (r *Runner) Readmit() {
 	defer policies.Release()
 	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
 	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
-		return route.Frontend(t.Channel) == route.FrontendChannel && gen.Admission.Refusal(message.Message{
-			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
-			Sender: message.Sender{ID: t.Sender.ID()},
+		sender := t.Sender.ID()
+		if message.ForeignSenders(t.Channel) {
+			sender = string(t.Sender)
+		}
+		return route.Door(t.Channel) == route.FrontendChannel && gen.Admission.Refusal(message.Message{
+			Channel: t.Channel, Conversation: t.Conversation, Addressed: true, Sender: message.Sender{ID: sender},
 		}) != ""
 	})
 }

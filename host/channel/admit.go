@@ -29,6 +29,8 @@ const (
 	ConversationRate Decision = "conversation_rate"
 	UnknownRate      Decision = "unknown_rate"
 	SenderSessions   Decision = "sender_sessions"
+	NotProved        Decision = "not_proved"
+	NotTheirs        Decision = "not_theirs"
 )
 
 // Why returns the reason that an inbox row records for a message that is not answered; "" for Allowed.
@@ -56,8 +58,22 @@ func (r Decision) Why() string {
 		return "unknown senders are over access.unknown_rate_per_minute"
 	case SenderSessions:
 		return "sender has started as many sessions within a day as limits.sender_sessions allows: continue one of them"
+	case NotProved:
+		return "no channel in use proves who the sender is"
+	case NotTheirs:
+		return "the conversation belongs to somebody else"
 	}
 	return string(r)
+}
+
+// Refused is the error of a message that is not admitted, on a frontend that tells its sender.
+type Refused struct{ Decision }
+
+func (r Refused) Error() string { return "the message is not answered: " + r.Why() }
+
+// Limited reports whether a later message may be admitted.
+func (r Refused) Limited() bool {
+	return r.Decision == SenderRate || r.Decision == ConversationRate || r.Decision == UnknownRate || r.Decision == SenderSessions
 }
 
 // GateConfig configures a Gate.
@@ -113,6 +129,12 @@ func (g *Gate) Admit(m message.Message) Admission {
 	return Admission{Allowed: r == Allowed, Decision: r, Why: r.Why()}
 }
 
+// Judge decides whether a message is answered, apart from rates and sessions. It does not count the message.
+func (g *Gate) Judge(m message.Message) (decision, why string) {
+	r := g.judge(m)
+	return string(r), r.Why()
+}
+
 // Refusal returns why a message is not answered, apart from rates, or "".
 func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 
@@ -124,6 +146,8 @@ func (g *Gate) judge(m message.Message) Decision {
 	switch {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
+	case m.Channel == message.ConsoleChannel:
+		return g.signedIn(m)
 	case m.Channel == message.ScheduleChannel:
 		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
 			return NotListed
@@ -146,6 +170,21 @@ func (g *Gate) judge(m message.Message) Decision {
 		return NotPaired
 	}
 	return Pairing
+}
+
+// signedIn decides about a person at the console as his own channel does about a private chat.
+func (g *Gate) signedIn(m message.Message) Decision {
+	sender := m.SenderKey()
+	own := sender.Channel()
+	switch owner, ok := message.ConsoleOwner(m.Conversation.ID); {
+	case !ok || owner != sender:
+		return NotTheirs
+	case !g.Config.Channels[own].Enabled || !g.Roles.Proof(own, sender).Counts():
+		return NotProved
+	case g.Config.AccessOn(own).Mode == config.AccessOpen || g.Roles.Known(own, sender):
+		return Allowed
+	}
+	return NotListed
 }
 
 // count counts a message against the rates, and returns the one that it exceeds, or r.

@@ -168,3 +168,50 @@ func TestCrowdsAreNotRemembered(t *testing.T) {
 		t.Errorf("a crowd of strangers made the host forget a member's rate: %s", got)
 	}
 }
+
+// TestGateOfTheConsole: a person at the console is admitted as in a private chat of his channel, and only to conversations of his own.
+func TestGateOfTheConsole(t *testing.T) {
+	own := func(sender message.SenderKey) string { return message.ConsoleConversation(sender, "x") }
+	for _, c := range []struct {
+		name         string
+		sender       message.SenderKey
+		conversation string
+		off          bool
+		proof        message.SenderProof
+		want         Decision
+	}{
+		{"a member", "irc:mia", own("irc:mia"), false, message.SendersProved, Allowed},
+		{"paired", "pair:gus", own("pair:gus"), false, message.SendersProved, Allowed},
+		{"blocked", "irc:mallory", own("irc:mallory"), false, message.SendersProved, Blocked},
+		{"a stranger", "irc:eve", own("irc:eve"), false, message.SendersProved, NotListed},
+		{"a stranger where codes are given", "pair:eve", own("pair:eve"), false, message.SendersProved, NotListed},
+		{"a stranger where all are welcome", "open:eve", own("open:eve"), false, message.SendersProved, Allowed},
+		{"somebody else's conversation", "irc:mia", own("irc:ann"), false, message.SendersProved, NotTheirs},
+		{"a conversation that begins like his", "irc:mia", own("irc:mia~x"), false, message.SendersProved, NotTheirs},
+		{"no conversation", "irc:mia", "x", false, message.SendersProved, NotTheirs},
+		{"a channel that is off", "irc:mia", own("irc:mia"), true, message.SendersProved, NotProved},
+		{"a channel that is not there", "gone:mia", own("gone:mia"), false, message.SendersProved, NotProved},
+		{"who is not proved", "irc:mia", own("irc:mia"), false, message.SendersClaimed, NotProved},
+		{"an unverified name", "irc:?mia", own("irc:?mia"), false, message.SendersProved, NotProved},
+		{"this machine", "web:owner", own("web:owner"), false, message.SendersProved, NotProved},
+		{"an API client", "openai:app", own("openai:app"), false, message.SendersProved, NotProved},
+		{"the console itself", "console:irc:mia", own("console:irc:mia"), false, message.SendersProved, NotProved},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := house()
+			for name, channel := range cfg.Channels {
+				channel.Enabled = !c.off
+				cfg.Channels[name] = channel
+			}
+			g := newGate(cfg, time.Now)
+			g.Roles = route.NewRoles(cfg.Access, func(string) message.SenderProof { return c.proof }).With(paired{"pair:gus": route.Guest})
+			got := g.Admit(message.Message{
+				Channel: message.ConsoleChannel, Sender: message.Sender{ID: string(c.sender)}, Conversation: message.Conversation{ID: c.conversation, Kind: message.DM},
+				Addressed: true,
+			})
+			if got.Decision != c.want || got.Allowed != (c.want == Allowed) {
+				t.Errorf("%s in %s: %+v, want %s", c.sender, c.conversation, got, c.want)
+			}
+		})
+	}
+}

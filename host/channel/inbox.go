@@ -104,6 +104,10 @@ func (in *Inbox) Take(ctx context.Context, m message.Message) error {
 func (in *Inbox) accept(m message.Message, try func(commit func(context.Context) error) error) error {
 	m.ReceivedAt = in.cfg.Now().UTC()
 	admission := in.cfg.Admitter.Admit(m)
+	if !admission.Allowed && m.Channel == message.ConsoleChannel { // which can say so at once, and send it again
+		in.cfg.Events.Publish(Received{m.Channel, string(mailbox.InboxDropped)})
+		return Refused{admission.Decision}
+	}
 	state, note := in.judge(m, admission)
 	said := m.Text
 	if state == mailbox.InboxDropped {
@@ -167,7 +171,7 @@ func (in *Inbox) tooOld(m message.Message) bool {
 // check refuses a message of a frontend whose identifiers are invalid.
 func check(m message.Message) error {
 	sender := m.Sender.ID
-	if m.Channel == message.ScheduleChannel { // its senders have their channel in front
+	if message.ForeignSenders(m.Channel) { // its senders have their channel in front
 		sender = message.SenderKey(sender).ID()
 	}
 	for _, id := range []struct{ name, value string }{

@@ -45,6 +45,9 @@ func (d *decoder) split(at keyPath, raw any, ours []string, into *Channel) (own 
 	return own, true
 }
 
+// References returns the keys of the channel that say where a secret is, with what they name; paths are absolute.
+func (c Channel) References() map[string]string { return maps.Clone(c.refs) }
+
 func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 	ref, ok := want[string](d, at, raw)
 	if !ok {

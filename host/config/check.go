@@ -18,6 +18,7 @@ type checker struct {
 
 func (c *checker) all() {
 	c.references(nil, reflect.ValueOf(c.cfg).Elem(), field{})
+	c.ownFile()
 	c.names()
 	c.agents()
 	c.projects()
@@ -90,8 +91,11 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 // LocalFrontends are the channel instances whose user sits at this machine.
 func LocalFrontends() []string { return []string{"terminal", "web"} }
 
-// BuiltinChannels are the channel instances that every Flynn has: the local frontends, those for API clients, and that of the schedules.
-func BuiltinChannels() []string { return append(LocalFrontends(), "mcp", "openai", "schedule") }
+// BuiltinChannels are the channel instances that every Flynn has: the local frontends, the console of people who are signed in, those for
+// API clients, and that of the schedules.
+func BuiltinChannels() []string {
+	return append(LocalFrontends(), "console", "mcp", "openai", "schedule")
+}
 
 // ChannelNames are the names of all channel instances, built-in ones included, sorted.
 func (c *Config) ChannelNames() []string {

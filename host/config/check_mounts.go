@@ -94,6 +94,23 @@ func (c *checker) mounts(at keyPath, s Sandbox) {
 	}
 }
 
+// ownFile refuses a configuration that an agent could write. MountRules keeps it out of every mount.
+func (c *checker) ownFile() {
+	path := filepath.Join(c.cfg.folder(), filepath.Base(c.cfg.Path))
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	for _, name := range []string{"workspaces", "homes"} { // of package fleet
+		dir := filepath.Join(c.cfg.Store.Dir, name)
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = resolved
+		}
+		if mounts.Below(path, dir) {
+			c.report(keyPath{"store", "dir"}, "this file lies in "+dir+", where agents write", "move the file, or the store")
+		}
+	}
+}
+
 func (c *checker) mountRoots(at keyPath, roots []string) {
 	if !c.lines.has(at) {
 		return // inherited, and reported where it stands

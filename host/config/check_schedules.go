@@ -37,23 +37,38 @@ func (c *checker) schedules() {
 const leastEvery = Duration(time.Minute)
 
 func (c *checker) timing(at keyPath, s Schedule) {
+	for _, f := range s.TimingFaults() {
+		where := at
+		if f.Key != "" {
+			where = at.child(f.Key)
+		}
+		c.report(where, f.Problem, f.Hint)
+	}
+}
+
+// TimingFaults returns what is wrong with the times of a schedule. Key is one of its own keys, or empty.
+func (s Schedule) TimingFaults() (faults []Error) {
+	fault := func(key, problem, hint string) {
+		faults = append(faults, Error{Key: key, Problem: problem, Hint: hint})
+	}
 	switch {
 	case s.Cron == "" && s.Every == 0:
-		c.report(at, "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`)
+		fault("", "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`)
 	case s.Cron != "" && s.Every != 0:
-		c.report(at.child("every"), "cron is written too", "keep one of them")
+		fault("every", "cron is written too", "keep one of them")
 	case s.Cron == "" && s.Every < leastEvery:
-		c.report(at.child("every"), fmt.Sprintf("%s is less than a minute", s.Every), `write at least "1m"`)
+		fault("every", fmt.Sprintf("%s is less than a minute", s.Every), `write at least "1m"`)
 	}
 	if s.Cron != "" {
 		if _, err := cron.Parse(s.Cron); err != nil {
-			c.report(at.child("cron"), err.Error(), `write minute, hour, day of the month, month and day of the week, such as "0 7 * * 1-5"`)
+			fault("cron", err.Error(), `write minute, hour, day of the month, month and day of the week, such as "0 7 * * 1-5"`)
 		}
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil {
-		c.report(at.child("timezone"), fmt.Sprintf("no time zone %q", s.Timezone),
+		fault("timezone", fmt.Sprintf("no time zone %q", s.Timezone),
 			`write a name of the IANA database, such as "Europe/Berlin"; the system has to have that database`)
 	}
+	return faults
 }
 
 // someone checks the id of one sender.

@@ -243,6 +243,19 @@ type Model struct {
 // Title is the provider and the name of the model, if it has one.
 func (m Model) Title() string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
 
+// KeySource says where the key of a model comes from; "" if it has none.
+func (m Model) KeySource() string {
+	switch {
+	case m.APIKeyEnv != "" && m.APIKey == "":
+		return "$" + m.APIKeyEnv + " (not set here)"
+	case m.APIKeyEnv != "":
+		return "$" + m.APIKeyEnv
+	case m.APIKeyFile != "" && m.APIKey == "":
+		return m.APIKeyFile + " (missing)"
+	}
+	return m.APIKeyFile
+}
+
 // Prices are US dollars for a million tokens.
 type Prices struct {
 	Input      float64 `toml:"input" range:"0.."`

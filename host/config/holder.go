@@ -34,6 +34,8 @@ type Holder struct {
 	stages []*Stage
 	// seen is the digest of the file when it was last tried, good or bad.
 	seen string
+	// refused is why the file was refused when it was last tried; nil if it is in force.
+	refused error
 }
 
 // NewHolder loads the file at path as generation 1. Its error is that of Load; the checks belong to every load.
@@ -55,6 +57,16 @@ func newHolder(path string, cfg *Config, getenv func(string) string, log *slog.L
 
 // Current is the configuration in force. A caller keeps the value for the whole of its work.
 func (h *Holder) Current() *Config { return h.current.Load() }
+
+// Path returns the path of the file. That of Current is another one after a start with the last good configuration.
+func (h *Holder) Path() string { return h.path }
+
+// Refused returns why the file was refused when it was last tried, and the digest that it had; the error is nil if it is in force.
+func (h *Holder) Refused() (digest string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seen, h.refused
+}
 
 // Subscribe registers a stage for each reload, in the order of subscription, until unsubscribe is called. Neither may be
 // called from within a stage or commit.
@@ -89,13 +101,14 @@ func (h *Holder) Reload(ctx context.Context) error {
 	if err != nil {
 		return h.kept(old, err)
 	}
+	h.refused = nil
 	h.current.Store(cfg)
 	for _, commit := range commits {
 		commit()
 	}
 	h.log.Info("configuration applied", "path", cfg.Path, "generation", cfg.Generation)
 	h.warn(cfg)
-	h.confirm(cfg)
+	h.confirm(cfg, src)
 	return nil
 }
 
@@ -107,6 +120,7 @@ func (h *Holder) warn(cfg *Config) {
 }
 
 func (h *Holder) kept(old *Config, err error) error {
+	h.refused = err
 	return fmt.Errorf("reload %s: generation %d stays in force: %w", h.path, old.Generation, err)
 }
 
@@ -137,9 +151,16 @@ func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(),
 	return commits, ctx.Err()
 }
 
-// confirm keeps a copy of the configuration in force. A failure is only logged: nothing depends on the copy yet.
-func (h *Holder) confirm(cfg *Config) {
+// confirm keeps copies of the configuration in force. src is its text; nil if it is not that of the file any more. A failure is only logged:
+// nothing depends on the copies yet.
+func (h *Holder) confirm(cfg *Config, src []byte) {
 	if err := keepLastGood(cfg); err != nil {
 		h.log.Warn("cannot keep the last good configuration", "error", err)
+	}
+	if src == nil {
+		return
+	}
+	if err := HistoryOf(cfg).Keep(src, false); err != nil {
+		h.log.Warn("cannot keep the configuration for an undo", "error", err)
 	}
 }

@@ -27,7 +27,12 @@ func OpenLastGood(path string, getenv func(string) string, log *slog.Logger, che
 		return nil, bad
 	}
 	log.Warn("configuration refused; the last good one is in force", "path", path, "last_good", last, "error", bad)
-	return newHolder(path, cfg, getenv, log, checks), nil
+	holder = newHolder(path, cfg, getenv, log, checks)
+	holder.refused = bad
+	if src, err := readFile(path); err == nil {
+		holder.seen = digest(src)
+	}
+	return holder, nil
 }
 
 // storeDirOf finds the store of a file that may be wrong in all other keys.

@@ -41,10 +41,28 @@ func LoadBeside(path string, getenv func(string) string, checks ...Check) (*Conf
 	return result(parseBeside(path, src, getenv, checks...))
 }
 
+// Read returns the text of the file at path.
+func Read(path string) ([]byte, error) { return readFile(path) }
+
+// DigestOf returns the digest of a text, as Config.Digest has it.
+func DigestOf(src []byte) string { return digest(src) }
+
+// LoadAs is Load for a text that is to become the file at path.
+func LoadAs(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
+	if len(src) > maxFile {
+		return nil, tooLarge(path)
+	}
+	return parse(path, src, getenv, checks...)
+}
+
+func tooLarge(path string) Errors {
+	return Errors{{File: path, Problem: fmt.Sprintf("the configuration would be larger than %s", Size(maxFile))}}
+}
+
 // LoadText is LoadBeside for a text that is to become the file at path.
 func LoadText(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
 	if len(src) > maxFile {
-		return nil, Errors{{File: path, Problem: fmt.Sprintf("the configuration would be larger than %s", Size(maxFile))}}
+		return nil, tooLarge(path)
 	}
 	return result(parseBeside(path, src, getenv, checks...))
 }

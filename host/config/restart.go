@@ -5,12 +5,14 @@ import (
 	"reflect"
 )
 
-// RestartNeeded returns an error for the first change that takes effect after a restart only; nil if there is none.
-func RestartNeeded(old, next *Config) error {
-	for _, k := range []struct {
-		key        string
-		was, wants any
-	}{
+// startKey is a key that is read at the start alone.
+type startKey struct {
+	key        string
+	was, wants any
+}
+
+func startKeys(old, next *Config) (changed []startKey) {
+	for _, k := range []startKey{
 		{"store.dir", old.Store.Dir, next.Store.Dir},
 		{"store.max_age_hours", old.Store.MaxAgeHours, next.Store.MaxAgeHours},
 		{"media", old.Media, next.Media},
@@ -30,8 +32,37 @@ func RestartNeeded(old, next *Config) error {
 		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
 	} {
 		if !reflect.DeepEqual(k.was, k.wants) {
-			return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.key, k.was, k.wants)
+			changed = append(changed, k)
 		}
 	}
-	return nil
+	return changed
+}
+
+// RestartNeeded returns an error for the first change that takes effect after a restart only; nil if there is none.
+func RestartNeeded(old, next *Config) error {
+	changed := startKeys(old, next)
+	if len(changed) == 0 {
+		return nil
+	}
+	k := changed[0]
+	return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.key, k.was, k.wants)
+}
+
+// RestartKeys returns the keys whose change takes effect after a restart only.
+func RestartKeys(old, next *Config) (keys []string) {
+	for _, k := range startKeys(old, next) {
+		keys = append(keys, k.key)
+	}
+	return keys
+}
+
+// ChangedSections returns the top-level keys in which two configurations differ, in the order of the schema.
+func ChangedSections(old, next *Config) (sections []string) {
+	a, b := reflect.ValueOf(*old), reflect.ValueOf(*next)
+	for _, f := range fieldsOf(a.Type()) {
+		if !reflect.DeepEqual(a.Field(f.index).Interface(), b.Field(f.index).Interface()) {
+			sections = append(sections, f.key)
+		}
+	}
+	return sections
 }

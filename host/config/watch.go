@@ -21,7 +21,7 @@ const pollEvery = 10 * time.Second
 // generation stays. hup may be nil.
 func (h *Holder) Run(ctx context.Context, hup <-chan os.Signal) error {
 	h.mu.Lock()
-	h.confirm(h.Current())
+	h.confirm(h.Current(), h.inForce())
 	h.mu.Unlock()
 	changes, lost, closeWatcher := h.notices()
 	defer closeWatcher()
@@ -87,14 +87,31 @@ func (h *Holder) reload(ctx context.Context) {
 	}
 }
 
+// inForce is the text of the file if it is in force, or nil.
+func (h *Holder) inForce() []byte {
+	src, err := readFile(h.path)
+	if err != nil || digest(src) != h.Current().Digest {
+		return nil
+	}
+	return src
+}
+
 // unseen is the digest of the file if it differs from the one tried last, or "". A file that cannot be read is being
-// replaced or is gone; neither needs a reload.
+// replaced or is gone; neither needs a reload. Nor does one that is in force again, because an edit of it was undone.
 func (h *Holder) unseen() string {
 	src, err := readFile(h.path)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := digest(src); err == nil && now != h.seen {
-		return now
+	now := digest(src)
+	switch {
+	case err != nil || now == h.seen:
+		return ""
+	case now == h.Current().Digest:
+		if h.refused != nil {
+			h.log.Info("the configuration file is again what is in force", "generation", h.Current().Generation)
+		}
+		h.seen, h.refused = now, nil
+		return ""
 	}
-	return ""
+	return now
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -25,8 +24,11 @@ type Access interface {
 type AccessEntry struct {
 	Sender message.SenderKey `json:"sender"`         // "instance:platform-id"
 	Name   string            `json:"name,omitempty"` // display name, chosen by the sender
-	State  string            `json:"state"`          // "open", "paired", "denied"
-	Role   string            `json:"role,omitempty"` // that the pairing gives
+	// State is "open", "paired" or "denied", or, for persons without a pairing, "listed" in flynn.toml or "answered" before.
+	State string `json:"state"`
+	Role  string `json:"role,omitempty"` // that the pairing gives
+	// Effective is the role that the sender has now; empty for one who is not answered.
+	Effective string `json:"effective,omitempty"`
 	// Configured is the entry of flynn.toml about the sender: a role that overrides the pairing's, or "blocked".
 	Configured string `json:"configured,omitempty"`
 	// Identity reports how well the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".
@@ -36,43 +38,4 @@ type AccessEntry struct {
 	Expires  time.Time `json:"expires,omitzero"` // of the code
 	By       string    `json:"by,omitempty"`     // who decided last
 	Decided  time.Time `json:"decided,omitzero"`
-}
-
-// maxSender bounds a sender key, in bytes.
-const maxSender = 1 << 10
-
-func (s *Server) listAccess(ctx context.Context, _ *http.Request) (any, error) {
-	list, err := s.backend.Access.Access(ctx)
-	return orEmpty(list), err
-}
-
-type pairingDecision struct {
-	Code    string `json:"code"`
-	Approve *bool  `json:"approve"`
-}
-
-func (s *Server) decidePairing(ctx context.Context, _ *http.Request, body pairingDecision) (any, error) {
-	if body.Approve == nil || !validName(body.Code) {
-		return nil, badRequest(`send {"code":"ABCD-EFGH","approve":true} or false`)
-	}
-	return s.backend.Access.DecidePairing(ctx, body.Code, *body.Approve, ownerKey(ChannelWeb))
-}
-
-type pairingChange struct {
-	Sender message.SenderKey `json:"sender"`
-	Role   string            `json:"role,omitempty"`
-}
-
-func (s *Server) revokePairing(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
-	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "" {
-		return nil, badRequest(`send {"sender":"instance:platform-id"}`)
-	}
-	return map[string]bool{"revoked": true}, s.backend.Access.RevokePairing(ctx, body.Sender, ownerKey(ChannelWeb))
-}
-
-func (s *Server) setPairingRole(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
-	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "guest" && body.Role != "member" {
-		return nil, badRequest(`send {"sender":"instance:platform-id","role":"guest"} or "member"; owners are set in flynn.toml`)
-	}
-	return map[string]string{"role": body.Role}, s.backend.Access.SetPairingRole(ctx, body.Sender, body.Role, ownerKey(ChannelWeb))
 }

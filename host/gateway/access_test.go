@@ -16,41 +16,42 @@ func TestAccessOverHTTP(t *testing.T) {
 	d.backend.Knock(gateway.AccessEntry{Sender: "irc:bob", State: "open", Code: "JKLM-NPQR"})
 	auth := map[string]string{"Authorization": "Bearer TOKEN", "Content-Type": jsonType}
 	for _, tt := range []struct {
-		name, path, body string
+		name, what, body string
 		want             int
 		says             string
 	}{
-		{"approve", "decide", `{"code":"ABCD-EFGH","approve":true}`, 200, `"state":"paired"`},
-		{"deny", "decide", `{"code":"JKLM-NPQR","approve":false}`, 200, `"state":"denied"`},
-		{"a wrong code", "decide", `{"code":"AAAA-AAAA","approve":true}`, 404, "not_found"},
-		{"no answer", "decide", `{"code":"AAAA-AAAA"}`, 400, "approve"},
-		{"no code", "decide", `{"approve":true}`, 400, "code"},
-		{"a role with it", "decide", `{"code":"ABCD-EFGH","approve":true,"role":"owner"}`, 400, "role"},
-		{"locked out", "decide", `{"code":"` + gatewaytest.LockOut + `","approve":true}`, 429, "too many wrong codes"},
-		{"raise", "role", `{"sender":"irc:eve","role":"member"}`, 200, "member"},
-		{"raise too far", "role", `{"sender":"irc:eve","role":"owner"}`, 400, "flynn.toml"},
-		{"raise nobody", "role", `{"sender":"irc:zoe","role":"member"}`, 404, "not_found"},
-		{"revoke", "revoke", `{"sender":"irc:eve"}`, 200, "revoked"},
-		{"revoke again", "revoke", `{"sender":"irc:eve"}`, 404, "not_found"},
-		{"revoke nobody", "revoke", `{}`, 400, "sender"},
-		{"a huge sender", "revoke", `{"sender":"` + strings.Repeat("x", 2000) + `"}`, 400, "sender"},
+		{"approve", "POST decision", `{"code":"ABCD-EFGH","approve":true}`, 200, `"state":"paired"`},
+		{"deny", "POST decision", `{"code":"JKLM-NPQR","approve":false}`, 200, `"state":"denied"`},
+		{"a wrong code", "POST decision", `{"code":"AAAA-AAAA","approve":true}`, 404, "not_found"},
+		{"no answer", "POST decision", `{"code":"AAAA-AAAA"}`, 422, "approve"},
+		{"no code", "POST decision", `{"approve":true}`, 422, "code"},
+		{"a role with it", "POST decision", `{"code":"ABCD-EFGH","approve":true,"role":"owner"}`, 422, "role"},
+		{"locked out", "POST decision", `{"code":"` + gatewaytest.LockOut + `","approve":true}`, 429, "too many wrong codes"},
+		{"raise", "PATCH irc:eve", `{"role":"member"}`, 204, ""},
+		{"raise too far", "PATCH irc:eve", `{"role":"owner"}`, 422, "guest, member"},
+		{"raise nobody", "PATCH irc:zoe", `{"role":"member"}`, 404, "not_found"},
+		{"revoke", "DELETE irc:eve", ``, 204, ""},
+		{"revoke again", "DELETE irc:eve", ``, 404, "not_found"},
+		{"revoke nobody", "DELETE ", ``, 404, "no such path"},
+		{"a huge sender", "DELETE " + strings.Repeat("x", 2000), ``, 422, "sender"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status, _, body := d.ask(request{method: "POST", path: "/api/v1/access/" + tt.path, body: tt.body, header: auth})
+			method, path, _ := strings.Cut(tt.what, " ")
+			status, _, body := d.ask(request{method: method, path: "/api/v1/people/" + path, body: tt.body, header: auth})
 			if status != tt.want || !strings.Contains(body, tt.says) {
 				t.Errorf("answered %d %s, want %d with %q", status, body, tt.want, tt.says)
 			}
-			if status, _, _ := d.ask(request{method: "POST", path: "/api/v1/access/" + tt.path, body: tt.body, header: map[string]string{"Content-Type": jsonType}}); status != 401 && status != 429 {
+			if status, _, _ := d.ask(request{method: method, path: "/api/v1/people/" + path, body: tt.body, header: map[string]string{"Content-Type": jsonType}}); status != 401 && status != 429 {
 				t.Errorf("answered %d without the token", status)
 			}
 		})
 	}
 	var list []gateway.AccessEntry
-	_, _, body := d.ask(request{path: "/api/v1/access", header: auth})
+	_, _, body := d.ask(request{path: "/api/v1/people", header: auth})
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 2 || list[0].By != "web:owner" {
 		t.Errorf("access is %s (%v)", body, err)
 	}
-	if status, _, _ := d.ask(request{path: "/api/v1/access"}); status == 200 {
+	if status, _, _ := d.ask(request{path: "/api/v1/people"}); status == 200 {
 		t.Error("the list is shown without the token")
 	}
 }

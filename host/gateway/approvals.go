@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -36,15 +34,15 @@ type Grant struct {
 	Covers string `json:"covers"`
 }
 
-// answer is a client's answer to a request for approval.
-type answer struct {
+// Answer is a person's answer to a request for approval.
+type Answer struct {
 	Grant   *bool  `json:"grant"`
-	Scope   string `json:"scope,omitempty"` // empty, session or standing
-	Span    string `json:"span,omitempty"`  // as time.ParseDuration reads it
-	Pattern string `json:"pattern,omitempty"`
+	Scope   string `json:"scope,omitempty" doc:"How long calls of the same kind are allowed: this one alone if it is empty, session, or standing"`
+	Span    string `json:"span,omitempty" doc:"For how long, such as 720h; only with a scope"`
+	Pattern string `json:"pattern,omitempty" doc:"Which commands, with * for any word; only with a scope"`
 }
 
-func (a answer) check() error {
+func (a Answer) check() error {
 	_, err := a.span()
 	switch {
 	case a.Grant == nil:
@@ -61,63 +59,24 @@ func (a answer) check() error {
 	return nil
 }
 
-func (a answer) span() (time.Duration, error) {
+func (a Answer) span() (time.Duration, error) {
 	if a.Span == "" {
 		return 0, nil
 	}
 	return time.ParseDuration(a.Span)
 }
 
-func (s *Server) decide(ctx context.Context, id string, a answer, by string) error {
+// Decide answers a request as by says.
+func Decide(ctx context.Context, service Approvals, id string, a Answer, by string) error {
+	if err := a.check(); err != nil {
+		return BadRequest(err.Error())
+	}
 	span, err := a.span()
 	switch {
 	case err != nil:
 		return err
 	case a.Scope == "":
-		return s.backend.Approvals.Decide(ctx, id, *a.Grant, by)
+		return service.Decide(ctx, id, *a.Grant, by)
 	}
-	return s.backend.Approvals.Grant(ctx, id, a.Scope, span, a.Pattern, by)
-}
-
-func (s *Server) approvals(ctx context.Context, _ *http.Request) (any, error) {
-	list, err := s.backend.Approvals.Approvals(ctx)
-	return s.approvalViews(list), err
-}
-
-func (s *Server) decideOne(ctx context.Context, r *http.Request, body answer) (any, error) {
-	if err := body.check(); err != nil {
-		return nil, badRequest(err.Error())
-	}
-	err := s.decide(ctx, r.PathValue("id"), body, ownerKey(ChannelWeb))
-	return map[string]any{"granted": *body.Grant, "scope": body.Scope}, err
-}
-
-func (s *Server) grants(ctx context.Context, _ *http.Request) (any, error) {
-	list, err := s.backend.Approvals.Grants(ctx)
-	return orEmpty(list), err
-}
-
-func (s *Server) revoke(ctx context.Context, r *http.Request, _ struct{}) (any, error) {
-	return map[string]bool{"revoked": true}, s.backend.Approvals.Revoke(ctx, r.PathValue("id"), ownerKey(ChannelWeb))
-}
-
-// auditLimit is the number of audit rows that a client gets.
-const auditLimit = 10_000
-
-func (s *Server) audit(ctx context.Context, r *http.Request) (any, error) {
-	q := r.URL.Query()
-	f := consent.AuditFilter{Kind: q.Get("kind"), Subject: q.Get("subject"), Limit: 1000}
-	var err error
-	if v := q.Get("limit"); v != "" {
-		if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > auditLimit {
-			return nil, badRequest(fmt.Sprintf("limit must be 1 to %d", auditLimit))
-		}
-	}
-	if v := q.Get("since"); v != "" {
-		if f.Since, err = time.Parse(time.RFC3339, v); err != nil {
-			return nil, badRequest("since must be a time like 2026-11-21T12:00:00Z")
-		}
-	}
-	rows, err := s.backend.Approvals.Audit(ctx, f)
-	return orEmpty(rows), err
+	return service.Grant(ctx, id, a.Scope, span, a.Pattern, by)
 }

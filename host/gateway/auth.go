@@ -12,22 +12,45 @@ const (
 	failuresBurst     = 10
 )
 
-// check returns 0 for the right token and otherwise the HTTP status of the refusal.
-func (s *Server) check(given, by string) int {
+// caller returns the caller of a token.
+func (s *Server) caller(given string) (Caller, bool) {
 	if matches(s.token, given) {
-		return 0
+		return holder, true
+	}
+	if s.backend.SignIns == nil || len(given) > maxToken {
+		return Caller{}, false
+	}
+	c, ok := s.backend.SignIns.Caller(given)
+	return c, ok && c.SignIn != ""
+}
+
+// check returns the caller of a right token, or else the HTTP status of the refusal.
+func (s *Server) check(given, by string) (Caller, int) {
+	if c, ok := s.caller(given); ok {
+		return c, 0
 	}
 	s.metrics.FailedTokens.Inc()
 	if !s.failures.Allow() {
-		return http.StatusTooManyRequests
+		return Caller{}, http.StatusTooManyRequests
 	}
 	s.log.Warn("gateway refused a token", "by", by)
-	return http.StatusUnauthorized
+	return Caller{}, http.StatusUnauthorized
 }
 
-// authorized lets a request through that carries the token as a bearer.
+// authorized lets a request through that carries a token as a bearer: this machine's, or that of a sign-in.
 func (s *Server) authorized(next http.HandlerFunc) http.Handler {
 	return s.authorizedOr(writeError, next)
+}
+
+// forHolder lets only requests through that carry the token of this machine. Such paths have no roles.
+func (s *Server) forHolder(refuse func(w http.ResponseWriter, status int, code, text string), next http.HandlerFunc) http.Handler {
+	return s.authorizedOr(refuse, func(w http.ResponseWriter, r *http.Request) {
+		if CallerOf(r.Context()) != holder {
+			refuse(w, http.StatusForbidden, CodeForbidden, "the token of a sign-in is for the console")
+			return
+		}
+		next(w, r)
+	})
 }
 
 // authorizedOr is authorized with a form of its own for refusals.
@@ -37,9 +60,13 @@ func (s *Server) authorizedOr(refuse func(w http.ResponseWriter, status int, cod
 		if !strings.EqualFold(scheme, "Bearer") {
 			given = ""
 		}
-		switch status := s.check(given, "http"); status {
+		switch c, status := s.check(given, "http"); status {
 		case 0:
-			next(w, r)
+			ctx := WithCaller(r.Context(), c)
+			if c.SignIn != "" {
+				ctx = withAgain(ctx, func() (Caller, bool) { return s.caller(given) })
+			}
+			next(w, r.WithContext(ctx))
 		case http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, status, CodeLimited, "too many wrong tokens; wait a second")

@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -18,18 +20,35 @@ type Backend struct {
 	Approvals     Approvals
 	Status        Reporter
 	Access        Access
+	Events        Events
+	Agents        Agents
 	Explains      Explains
 	Halter        Halter
+	Keys          store.KeyedWrites
 	Logs          Logs
 	DryRuns       DryRuns
 	Files         Files
 	Memory        Memory
+	Models        Models
+	People        People
 	Plugins       Plugins
 	Policies      Policies
+	Trials        PolicyTrials
+	Decisions     Decisions
+	Turns         Turns
+	Sandboxes     Sandboxes
 	Reloads       Reloader
+	Routing       Routing
 	Schedules     Schedules
 	Sessions      Sessions
+	SignIns       SignIns
 	Usages        Usages
+
+	Configurations Configurations
+	Secrets        Secrets
+	Channels       Channels
+	Doctor         Doctor
+	Installed      InstalledPlugins
 }
 
 // Conversations accepts messages, and shows and deletes conversations.
@@ -43,8 +62,22 @@ type Conversations interface {
 	Watch(channel, conversation string) (live []message.Event, events <-chan message.Event, stop func())
 	// History returns the last entries of a conversation, oldest first, those of a running turn included.
 	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
+	// Entries is a page of History, with all entries that came before as the next pages.
+	Entries(ctx context.Context, channel, conversation, cursor string, limit int) (Page[Entry], error)
+	// Search finds what was said, latest first; in turns of one sender only, unless of is empty.
+	Search(ctx context.Context, words string, of message.SenderKey, cursor string, limit int) (Page[Hit], error)
+	// Rename gives a conversation a title.
+	Rename(ctx context.Context, channel, conversation, title string) error
+	// Fork makes a conversation of a caller's own, with what was said in another one up to an entry.
+	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (ConversationName, error)
+	// Export writes a conversation, as Markdown or as the files of flynn session export one after the other.
+	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
 	// Conversations lists the known conversations, latest first.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// ConversationsOf lists the private conversations of a sender, at the console and on channels, latest first.
+	ConversationsOf(ctx context.Context, sender message.SenderKey) ([]ConversationInfo, error)
+	// BelongsTo reports whether a conversation is one of a sender's, and nobody else was ever answered in it.
+	BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
 	Stop(ctx context.Context, channel, conversation string) error
 	// DeleteConversation deletes all sessions of a conversation that Conversations lists: store.ErrNotFound if it has none,
@@ -103,7 +136,8 @@ type Entry struct {
 	// that an agent wrote between tool calls.
 	Key     string    `json:"key,omitempty"`
 	IsError bool      `json:"is_error,omitempty"`
-	Call    *ToolCall `json:"call,omitempty"` // set for FromTool
+	Files   []string  `json:"files,omitempty"` // names of the files of a message
+	Call    *ToolCall `json:"call,omitempty"`  // set for FromTool
 }
 
 // Final reports whether the entry ends a turn.
@@ -126,11 +160,12 @@ type ToolCall struct {
 type ConversationInfo struct {
 	Channel string    `json:"channel"`
 	ID      string    `json:"id"`
-	Title   string    `json:"title,omitempty"` // the first words
+	Title   string    `json:"title,omitempty"` // the first words, or what a person called it
 	Agent   string    `json:"agent,omitempty"`
 	Last    time.Time `json:"last,omitzero"`
 	Running bool      `json:"running,omitempty"` // a turn is under way
 	Turns   int       `json:"turns,omitempty"`   // of all its sessions
+	Program bool      `json:"program,omitempty"` // it is one of an API client or a schedule
 }
 
 // Status is the state of the host for people.
@@ -251,6 +286,16 @@ type PolicyStatus struct {
 	ShadowOf string `json:"shadow_of,omitempty"`
 	// Stateful counts the sampled decisions that a module in its first state would make differently.
 	Stateful int64 `json:"stateful,omitempty"`
+	// FuelTotal is that of all Decisions, FuelMax the most that one has cost, FuelLimit what one may cost.
+	FuelTotal int64 `json:"fuel_total,omitempty"`
+	FuelMax   int64 `json:"fuel_max,omitempty"`
+	FuelLimit int64 `json:"fuel_limit,omitempty"`
+	// Isolation is pure or warm. The policy is asked about Agents and Channels; empty is all.
+	Isolation string   `json:"isolation,omitempty"`
+	Agents    []string `json:"agents,omitempty"`
+	Channels  []string `json:"channels,omitempty"`
+	// AllowOnError lets calls pass when the policy fails.
+	AllowOnError bool `json:"dangerously_allow_on_error,omitempty"`
 }
 
 // SandboxStatus reports whether tools can run in a sandbox.

@@ -13,12 +13,12 @@ import (
 
 // pageDriver drives the chat page in a tab of its own.
 type pageDriver struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 }
 
 // visit opens the page of d. A script that throws, or anything that the page's own policy refuses, fails the test.
-func visit(t *testing.T, browser context.Context, d *fixture) pageDriver {
+func visit(t testing.TB, browser context.Context, d *fixture) pageDriver {
 	t.Helper()
 	tab, closeTab := chromedp.NewContext(browser)
 	p := pageDriver{t, tab}

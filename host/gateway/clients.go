@@ -43,7 +43,7 @@ func (s *Server) client(next ClientHandler) http.Handler {
 	if r, ok := next.(Refuser); ok {
 		refuse = r.Refuse
 	}
-	own := s.authorizedOr(refuse, func(w http.ResponseWriter, r *http.Request) { next.ServeClient(w, r, s.clients.Owner) })
+	own := s.forHolder(refuse, func(w http.ResponseWriter, r *http.Request) { next.ServeClient(w, r, s.clients.Owner) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && given != "" {
 			if name, ok := s.clients.Client(given); ok {

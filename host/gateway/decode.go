@@ -85,7 +85,7 @@ func (f ClientFrame) check() error {
 		if f.Grant == nil || !validName(f.Approval) {
 			return errors.New("decide needs an approval and a grant of true or false")
 		}
-		return answer{Grant: f.Grant, Scope: f.Scope}.check()
+		return Answer{Grant: f.Grant, Scope: f.Scope}.check()
 	}
 	return nil
 }
@@ -108,6 +108,13 @@ func checkConversation(channel, conversation string) error {
 	if localFrontend(channel) {
 		if !validID(conversation) {
 			return fmt.Errorf("conversation must be 1 to %d letters, digits, '.', '_' or '-'", maxID)
+		}
+		return nil
+	}
+	if channel == ChannelConsole {
+		sender, ok := message.ConsoleOwner(conversation)
+		if name := strings.TrimPrefix(conversation, message.ConsoleConversation(sender, "")); !ok || !validName(conversation) || !validID(name) {
+			return fmt.Errorf(`conversation must be a sender, "~", and 1 to %d letters, digits, '.', '_' or '-'`, maxID)
 		}
 		return nil
 	}

@@ -3,9 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"slices"
-	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -64,16 +61,4 @@ type DryRuns interface {
 	// DryRun returns what enforcement would decide. It runs nothing, asks nobody and uses no grant. store.ErrNotFound if there is no such agent
 	// or channel.
 	DryRun(ctx context.Context, call DryRunCall) (DryRunResult, error)
-}
-
-// dryRunTimeout bounds a dry run, which may have to ask policies.
-const dryRunTimeout = 25 * time.Second
-
-func (s *Server) dryRun(ctx context.Context, _ *http.Request, body DryRunCall) (any, error) {
-	names := []string{body.Tool, body.Agent, body.Channel, body.Sender, body.Conversation}
-	kinds := []message.Kind{message.DM, message.Group, message.Thread}
-	if len(body.Args) == 0 || slices.ContainsFunc(names, func(n string) bool { return !validName(n) }) || !slices.Contains(kinds, body.Kind) {
-		return nil, badRequest("send tool, agent, args, channel, sender, conversation and kind (dm, group or thread)")
-	}
-	return s.backend.DryRuns.DryRun(ctx, body)
 }

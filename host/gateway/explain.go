@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
@@ -15,6 +15,12 @@ type Explains interface {
 	ExplainLast(ctx context.Context, channel, conversation string) (explain.Trace, error)
 }
 
+// Turns lists what the host did with messages.
+type Turns interface {
+	// Turns lists turns and the messages that no turn took, latest first, and the cursor of what follows; "" is the end.
+	Turns(ctx context.Context, f turnlog.TurnFilter, cursor string) ([]explain.Listed, string, error)
+}
+
 // TurnTrace is a trace with the lines in which flynn explain and the page show it.
 type TurnTrace struct {
 	explain.Trace
@@ -22,26 +28,8 @@ type TurnTrace struct {
 	Lines []explain.Line `json:"lines"`
 }
 
-func (s *Server) explain(ctx context.Context, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	if !validName(id) {
-		return nil, badRequest("name a turn by its id, or a message as message/N")
-	}
-	trace, err := s.backend.Explains.Explain(ctx, id)
-	return turnTrace(trace), err
-}
-
-// explainLast explains the latest message of the channel and conversation in the query. Without them it is the latest of all.
-func (s *Server) explainLast(ctx context.Context, r *http.Request) (any, error) {
-	channel, conversation := r.URL.Query().Get("channel"), r.URL.Query().Get("conversation")
-	if channel != "" && !validName(channel) || conversation != "" && !validName(conversation) {
-		return nil, badRequest("channel and conversation are names, or are left out")
-	}
-	trace, err := s.backend.Explains.ExplainLast(ctx, channel, conversation)
-	return turnTrace(trace), err
-}
-
-func turnTrace(t explain.Trace) TurnTrace {
+// NewTurnTrace returns a trace with its lines.
+func NewTurnTrace(t explain.Trace) TurnTrace {
 	title, lines := t.Lines()
 	return TurnTrace{t, title, lines}
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -17,9 +15,6 @@ const FilesPath = "/api/v1/files"
 
 // MaxFile bounds a file, in bytes: the largest write into a workspace. [media] max_object may be lower.
 const MaxFile = 64 << 20
-
-// fileTimeout bounds an upload. It is shorter than writeTimeout.
-const fileTimeout = 25 * time.Second
 
 // ErrNotKept is the error of a file that is too large, or that the host has no room for.
 var ErrNotKept = errors.New("the file was not kept")
@@ -36,30 +31,6 @@ type File struct {
 type Files interface {
 	// KeepFile keeps a file of a sender: ErrNotKept if it is too large, or if there is no room.
 	KeepFile(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (File, error)
-}
-
-func (s *Server) keepFile(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	switch {
-	case r.Header.Get("Content-Type") != "application/octet-stream": // which no HTML form sends
-		writeError(w, http.StatusUnsupportedMediaType, CodeBadRequest, "send Content-Type: application/octet-stream")
-		return
-	case !localFrontend(q.Get("channel")):
-		writeError(w, http.StatusForbidden, CodeReadOnly, `channel must be "web" or "terminal"`)
-		return
-	case !validName(q.Get("name")) || strings.ContainsAny(q.Get("name"), `/\`):
-		writeError(w, http.StatusBadRequest, CodeBadRequest, fmt.Sprintf("name must be a file's name of at most %d bytes, without its folder", maxName))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), fileTimeout)
-	defer cancel()
-	file, err := s.backend.Files.KeepFile(ctx, message.SenderKey(ownerKey(q.Get("channel"))), q.Get("name"), r.Body)
-	var large *http.MaxBytesError
-	if errors.Is(err, ErrNotKept) || errors.As(err, &large) {
-		writeError(w, http.StatusRequestEntityTooLarge, CodeBadRequest, err.Error())
-		return
-	}
-	s.answer(w, file, err)
 }
 
 // checkFiles refuses what is not a handle of keepFile.

@@ -3,7 +3,8 @@
 //
 // Start with New and Backend; protocol.go documents the WebSocket protocol. Every request
 // passes guard.go: it must be addressed to the loopback name of the listener, come from the page's own
-// origin or from no page at all, and, apart from the page's files and the health probes, carry the token.
+// origin or from no page at all, and, apart from the page's files, the health probes and the code of a sign-in, carry a token: auth.go says
+// whose it is.
 //
 // The package does not route, decide about tools, or store anything: a message is accepted when Conversations.Submit
 // has returned, and a client reads what it missed from Conversations.History. Package backend below it implements Backend with the areas
@@ -41,9 +42,12 @@ const (
 	backendTimeout  = 10 * time.Second // of one call of the backend
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
-	maxBody         = 512 << 10 // bytes; a text of message.MaxText in the worst JSON escaping
-	maxClientBody   = 24 << 20  // of what API clients send below /v1/, with images in it
+	maxBody         = MaxBody
+	maxClientBody   = 24 << 20 // of what API clients send below /v1/, with images in it
 )
+
+// MaxBody bounds the body of a request, in bytes: a text of message.MaxText in the worst JSON escaping.
+const MaxBody = 512 << 10
 
 // Config says where the gateway listens and who may speak to it.
 type Config struct {
@@ -56,6 +60,8 @@ type Config struct {
 	Origins []string
 	// Clients may be nil.
 	Clients *ClientAPIs
+	// API serves the paths below /api/v1, apart from the socket: see package rest. Its requests have a Caller.
+	API http.Handler
 	// Idle may be nil: then idle connections are closed only when they time out.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -76,10 +82,12 @@ type Server struct {
 	failures *rate.Limiter // of answers to wrong tokens; beyond it they are neither logged nor answered in detail
 	metrics  *metrics.Gateway
 	clients  *ClientAPIs
+	api      http.Handler
 	idle     *Idle
 	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers
 	open      atomic.Int64
+	terminals atomic.Int64 // that are open
 	sockets   sync.WaitGroup
 }
 
@@ -117,6 +125,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		failures: rate.NewLimiter(failuresPerSecond, failuresBurst),
 		metrics:  m,
 		clients:  cfg.Clients,
+		api:      cmp.Or(cfg.API, http.NotFoundHandler()),
 		idle:     cfg.Idle,
 	}, nil
 }

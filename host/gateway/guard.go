@@ -98,7 +98,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 
 // policyHeader lets the page load its own files and nothing else. Trusted types without a policy make every use of
 // innerHTML and the like throw, should one ever be added.
-const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
+const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func secureHeaders(h http.Header) {
@@ -118,6 +118,8 @@ func bodyLimit(r *http.Request) int64 {
 		return MaxImport
 	case r.URL.Path == FilesPath:
 		return MaxFile
+	case strings.HasPrefix(r.URL.Path, PoliciesPath) && strings.HasSuffix(r.URL.Path, ReplaysSuffix):
+		return MaxModule
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
 		return maxClientBody
 	}

@@ -83,8 +83,8 @@ func TestGuard(t *testing.T) {
 		{"status with a wrong token", request{path: "/api/v1/status", header: with("Authorization", "Bearer TOKENx")}, 401},
 		{"status with a basic token", request{path: "/api/v1/status", header: with("Authorization", "Basic TOKEN")}, 401},
 		{"token in the query", request{path: "/api/v1/status?token=TOKEN"}, 401},
-		{"deletion without token", request{method: "POST", path: "/api/v1/conversations/delete", body: "{}"}, 401},
-		{"deletion from elsewhere", request{method: "POST", path: "/api/v1/conversations/delete", body: "{}", header: with("Origin", "http://evil.example")}, 403},
+		{"deletion without token", request{method: "DELETE", path: "/api/v1/conversations/web/main"}, 401},
+		{"deletion from elsewhere", request{method: "DELETE", path: "/api/v1/conversations/web/main", header: with("Origin", "http://evil.example")}, 403},
 		{"metrics", request{path: "/metrics", header: with()}, 200},
 		{"metrics without token", request{path: "/metrics"}, 401},
 		{"write to the page", request{method: "POST", path: "/"}, 405},
@@ -109,7 +109,7 @@ func TestGuard(t *testing.T) {
 		{"origin with a prefix", request{path: "/api/v1/status", header: with("Origin", "http://ADDR.evil.example")}, 403},
 		{"cross-site script", request{path: "/app.js", header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403},
 		{"link from elsewhere", request{path: "/", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}}, 200},
-		{"preflight", request{method: "OPTIONS", path: "/api/v1/messages", header: map[string]string{"Origin": "http://evil.example"}}, 403},
+		{"preflight", request{method: "OPTIONS", path: "/api/v1/conversations/web/main/messages", header: map[string]string{"Origin": "http://evil.example"}}, 403},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,9 +117,13 @@ func TestGuard(t *testing.T) {
 			if status != tt.want {
 				t.Errorf("status %d, want %d: %s", status, tt.want, body)
 			}
+			kept := "no-store"
+			if p := tt.req.path; !strings.HasPrefix(p, "/api") && (status == http.StatusOK && (p == "/" || strings.HasSuffix(p, ".js"))) {
+				kept = "no-cache" // a file of the console, which holds nobody's data
+			}
 			for name, want := range map[string]string{
 				"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
-				"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "",
+				"Cache-Control": kept, "Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "",
 			} {
 				if name == "Cache-Control" && status == http.StatusNotFound {
 					continue // the file server takes it off an error
@@ -141,35 +145,37 @@ func TestGuard(t *testing.T) {
 }
 
 func TestAPI(t *testing.T) {
-	const good = `{"id":"a1","channel":"web","conversation":"main","text":"hello"}`
+	const good, send, here = `{"id":"a1","text":"hello"}`, "POST /conversations/web/main/messages", "/conversations/web/main"
 	tests := []struct {
 		name               string
-		path, body, accept string // accept is the Content-Type
+		what, body, accept string // accept is the Content-Type
 		want               int
 		says               string
 	}{
-		{"send", "/api/v1/messages", good, jsonType, 202, `{"id":"a1"}`},
-		{"send again", "/api/v1/messages", good, jsonType + "; charset=utf-8", 202, `{"id":"a1"}`},
-		{"send as a form", "/api/v1/messages", good, "text/plain", 415, "application/json"},
-		{"send without a type", "/api/v1/messages", good, "", 415, "application/json"},
-		{"unknown field", "/api/v1/messages", `{"id":"a2","channel":"web","conversation":"main","text":"x","admin":true}`, jsonType, 400, "admin"},
-		{"something behind", "/api/v1/messages", good + "{}", jsonType, 400, "follows"},
-		{"other channel", "/api/v1/messages", `{"id":"a3","channel":"irc","conversation":"main","text":"x"}`, jsonType, 403, "read_only"},
-		{"bad conversation", "/api/v1/messages", `{"id":"a4","channel":"web","conversation":"a:b","text":"x"}`, jsonType, 400, "conversation must be"},
-		{"bad id", "/api/v1/messages", `{"id":"","channel":"web","conversation":"main","text":"x"}`, jsonType, 400, "id must be"},
-		{"empty text", "/api/v1/messages", `{"id":"a5","channel":"web","conversation":"main","text":" \n"}`, jsonType, 400, "text is empty"},
-		{"text too long", "/api/v1/messages", `{"id":"a6","channel":"web","conversation":"main","text":"` + strings.Repeat("x", 65<<10) + `"}`, jsonType, 400, "longer"},
-		{"body too long", "/api/v1/messages", `{"id":"` + strings.Repeat("x", 600<<10) + `"}`, jsonType, 413, "too large"},
-		{"stop", "/api/v1/stop", `{"channel":"web","conversation":"main"}`, jsonType, 200, "stopped"},
-		{"delete a conversation of no name", "/api/v1/conversations/delete", `{"channel":"web","conversation":""}`, jsonType, 400, "name a channel"},
-		{"delete a conversation as a form", "/api/v1/conversations/delete", `{"channel":"web","conversation":"main"}`, "text/plain", 415, "application/json"},
-		{"delete a conversation that is not there", "/api/v1/conversations/delete", `{"channel":"web","conversation":"none"}`, jsonType, 404, "not_found"},
-		{"halt for a long reason", "/api/v1/halt", `{"reason":"` + strings.Repeat("x", 501) + `"}`, jsonType, 400, "500 bytes"},
-		{"halt", "/api/v1/halt", `{"reason":"it deletes mail"}`, jsonType, 200, `{"halted":true}`},
-		{"resume for a reason", "/api/v1/resume", `{"reason":"so"}`, jsonType, 400, "to resume"},
-		{"resume", "/api/v1/resume", `{}`, jsonType, 200, `{"halted":false}`},
-		{"decide nothing", "/api/v1/approvals/none", `{"grant":true}`, jsonType, 404, "not_found"},
-		{"decide without an answer", "/api/v1/approvals/none", `{}`, jsonType, 400, "grant"},
+		{"send", send, good, jsonType, 202, `{"id":"a1"}`},
+		{"send again", send, good, jsonType + "; charset=utf-8", 202, `{"id":"a1"}`},
+		{"send as a form", send, good, "text/plain", 415, "unknown content type"},
+		{"send without a type", send, good, "", 400, "Content-Type"},
+		{"unknown field", send, `{"id":"a2","text":"x","admin":true}`, jsonType, 422, "admin"},
+		{"a field twice", send, `{"id":"a2","text":"x","text":"y"}`, jsonType, 400, "twice"},
+		{"something behind", send, good + "{}", jsonType, 400, "after top-level value"},
+		{"other channel", "POST /conversations/irc/main/messages", `{"id":"a3","text":"x"}`, jsonType, 403, "read_only"},
+		{"bad conversation", "POST /conversations/web/a:b/messages", `{"id":"a4","text":"x"}`, jsonType, 400, "conversation must be"},
+		{"bad id", send, `{"id":"","text":"x"}`, jsonType, 400, "id must be"},
+		{"empty text", send, `{"id":"a5","text":" \n"}`, jsonType, 400, "text is empty"},
+		{"text too long", send, `{"id":"a6","text":"` + strings.Repeat("x", 65<<10) + `"}`, jsonType, 400, "longer"},
+		{"body too long", send, `{"id":"` + strings.Repeat("x", 600<<10) + `"}`, jsonType, 413, "too_large"},
+		{"stop", "POST " + here + "/stop", "", "", 204, ""},
+		{"stop with a body", "POST " + here + "/stop", "{}", jsonType, 400, "no body"},
+		{"delete a conversation of no name", "DELETE /conversations/web/", "", "", 404, "no such path"},
+		{"delete a conversation of a strange name", "DELETE /conversations/web/a%00b", "", "", 400, "characters"},
+		{"delete a conversation that is not there", "DELETE /conversations/web/none", "", "", 404, "not_found"},
+		{"halt for a long reason", "PUT /halt", `{"reason":"` + strings.Repeat("x", 501) + `"}`, jsonType, 422, "500"},
+		{"halt", "PUT /halt", `{"reason":"it deletes mail"}`, jsonType, 204, ""},
+		{"resume for a reason", "DELETE /halt", `{"reason":"so"}`, jsonType, 400, "no body"},
+		{"resume", "DELETE /halt", "", "", 204, ""},
+		{"decide nothing", "POST /approvals/none/decision", `{"grant":true}`, jsonType, 404, "not_found"},
+		{"decide without an answer", "POST /approvals/none/decision", `{}`, jsonType, 422, "grant"},
 	}
 	d := open(t, gatewaytest.Demo)
 	for _, tt := range tests {
@@ -178,7 +184,8 @@ func TestAPI(t *testing.T) {
 			if tt.accept != "" {
 				h["Content-Type"] = tt.accept
 			}
-			status, _, body := d.ask(request{method: "POST", path: tt.path, body: tt.body, header: h})
+			method, path, _ := strings.Cut(tt.what, " ")
+			status, _, body := d.ask(request{method: method, path: "/api/v1" + path, body: tt.body, header: h})
 			if status != tt.want || !strings.Contains(body, tt.says) {
 				t.Errorf("answered %d %s, want %d with %q", status, body, tt.want, tt.says)
 			}
@@ -187,13 +194,13 @@ func TestAPI(t *testing.T) {
 	if n := d.backend.Accepted(); n != 1 {
 		t.Errorf("accepted %d messages, want 1", n)
 	}
-	var list []gateway.ConversationInfo
+	var list gateway.Page[gateway.ConversationInfo]
 	_, _, body := d.ask(request{path: "/api/v1/conversations", header: map[string]string{"Authorization": "Bearer TOKEN"}})
-	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 1 || list[0].Title != "hello" {
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 1 || list.Items[0].Title != "hello" {
 		t.Errorf("conversations %s (%v)", body, err)
 	}
-	_, _, body = d.ask(request{path: "/api/v1/history?channel=web&conversation=none", header: map[string]string{"Authorization": "Bearer TOKEN"}})
-	if strings.TrimSpace(body) != "[]" {
+	_, _, body = d.ask(request{path: "/api/v1/conversations/web/none/entries", header: map[string]string{"Authorization": "Bearer TOKEN"}})
+	if strings.TrimSpace(body) != `{"items":[]}` {
 		t.Errorf("history of nothing is %s", body)
 	}
 }
@@ -210,8 +217,8 @@ func TestDecideOverHTTP(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 1 {
 		t.Fatalf("approvals %s (%v)", body, err)
 	}
-	path := "/api/v1/approvals/" + list[0].ID
-	if status, _, body := d.ask(request{method: "POST", path: path, body: `{"grant":true}`, header: auth}); status != 200 {
+	path := "/api/v1/approvals/" + list[0].ID + "/decision"
+	if status, _, body := d.ask(request{method: "POST", path: path, body: `{"grant":true}`, header: auth}); status != 204 {
 		t.Fatalf("answered %d %s", status, body)
 	}
 	if status, _, _ := d.ask(request{method: "POST", path: path, body: `{"grant":false}`, header: auth}); status != 409 {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 )
@@ -62,16 +61,12 @@ func (f Forget) From(ctx context.Context, notes interface {
 	return all, nil
 }
 
-// Memory deletes notes of agents.
+// Memory shows, mends and deletes notes of agents.
 type Memory interface {
+	// Notes returns notes, the latest first.
+	Notes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+	// MendNote replaces the text of a note, which was was: store.ErrNotFound, or store.ErrConflict if the text is another by now.
+	MendNote(ctx context.Context, id int64, was, text, by string) (memory.Note, error)
 	// Forget deletes notes and returns them.
 	Forget(ctx context.Context, f Forget) ([]memory.Note, error)
-}
-
-func (s *Server) forgetNotes(ctx context.Context, _ *http.Request, body Forget) (any, error) {
-	if len(body.Queries()) == 0 {
-		return nil, badRequest(`choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
-	}
-	notes, err := s.backend.Memory.Forget(ctx, body)
-	return orEmpty(notes), err
 }

@@ -42,6 +42,7 @@ func TestPage(t *testing.T) {
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
 		{"takes linear time", pageIsLinear},
+		{"shows a mebibyte on demand", pageShowsTheRest},
 		{"is the same in every window", pagesAgree},
 		{"says why", pageSaysWhy},
 		{"looks", pageLooks},
@@ -483,13 +484,36 @@ func pageMarkdown(t *testing.T, b context.Context) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := pageDriver{t, p.ctx}
-			p.want(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
+			p.want(fmt.Sprintf(`import("/chat/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
 		})
 	}
 }
 
 // pageIsLinear renders 64 KiB of lines that make a careless parser slow, and paragraphs as long as are looked at for marks,
 // and counts the characters that are looked at. Regular expressions are not counted, so there must be none.
+// pageShowsTheRest renders texts that are too long for a page. Nothing of them is lost: the rest is there when it is asked for.
+func pageShowsTheRest(t *testing.T, b context.Context) {
+	p := visit(t, b, open(t, gatewaytest.Demo))
+	for _, piece := range []string{"word ", "- a\n", "# a\n", "| a | b |\n| --- | --- |\n", "**a** ", "> a\n", "```\na\n```\n"} {
+		p.want(`import("/chat/markdown.js").then(async ({markdown}) => {
+			const all = (text) => text.split("a").length + text.split("word").length;
+			const text = `+strconv.Quote(piece)+`.repeat(1048576 / `+strconv.Itoa(len(piece))+`);
+			const d = document.createElement("div");
+			d.append(markdown(text));
+			document.body.append(d);
+			const few = d.querySelectorAll("*").length < 5000;
+			for (const x of d.querySelectorAll("details")) {
+				const opened = new Promise((done) => x.addEventListener("toggle", done, { once: true }));
+				x.open = true;
+				await opened;
+			}
+			for (const x of d.querySelectorAll("summary, figcaption")) x.remove();
+			d.remove();
+			return few + " " + (all(d.textContent) >= all(text));
+		})`, "true true")
+	}
+}
+
 func pageIsLinear(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	p := visit(t, b, d)
@@ -507,7 +531,7 @@ func pageIsLinear(t *testing.T, b context.Context) {
 	}
 }
 
-const linear = `Promise.all([import("/markdown.js"), import("/dom.js")]).then(([{markdown}, dom]) => {
+const linear = `Promise.all([import("/chat/markdown.js"), import("/lib/dom.js")]).then(([{markdown}, dom]) => {
 		const lines = (prefixes, fillers, size) => prefixes.flatMap((p) => fillers.map((f) => p + f.repeat(size / f.length) + "b\u2028c"));
 		const blocks = lines(["", "# a", "#", "\u0060\u0060\u0060", "---", "- ", "1. ", "> ", "|", "a|b\n"],
 			[" ", "\t", "a", "#", "-", "- ", "|-", "\u2028", "\n", "\n- ", "\n> ", "\n  - ", "\n|", "\na"], 65000);
@@ -518,7 +542,7 @@ const linear = `Promise.all([import("/markdown.js"), import("/dom.js")]).then(([
 		const cost = {
 			charAt: () => 1, charCodeAt: () => 1, codePointAt: () => 1,
 			startsWith: (s, r, [x]) => x.length, endsWith: (s, r, [x]) => x.length,
-			includes: (s) => s.length, indexOf: (s, r, [x, from = 0]) => (r < 0 ? s.length : r) - from + x.length,
+			includes: (s) => s.length, lastIndexOf: (s, r, [x, from]) => from - r + x.length, indexOf: (s, r, [x, from = 0]) => (r < 0 ? s.length : r) - from + x.length,
 			slice: (s, r) => r.length, trim: (s) => s.length, trimStart: (s) => s.length, trimEnd: (s) => s.length,
 			split: (s) => s.length, replaceAll: (s) => s.length,
 		};

@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"rsc.io/qr"
@@ -61,45 +59,13 @@ type PluginLogin struct {
 	Rows []string `json:"rows"` // none while there is no code
 }
 
-// onInstance is a handler about the instance in the path.
-func (s *Server) onInstance(do func(ctx context.Context, instance string, r *http.Request) (any, error)) http.HandlerFunc {
-	return s.get(backendTimeout, func(ctx context.Context, r *http.Request) (any, error) {
-		name := r.PathValue("instance")
-		if !validName(name) {
-			return nil, badRequest("name an instance of a plugin")
-		}
-		return do(ctx, name, r)
-	})
-}
-
-func (s *Server) listPlugins(ctx context.Context, _ *http.Request) (any, error) {
-	return orEmpty(s.backend.Plugins.Plugins(ctx)), nil
-}
-
-func (s *Server) pluginLogs(ctx context.Context, instance string, r *http.Request) (any, error) {
-	var after uint64
-	if text := r.URL.Query().Get("after"); text != "" {
-		var err error
-		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, badRequest("after must be the number of a line")
-		}
+// NewPluginLogin draws a login code; there is none if it is empty.
+func NewPluginLogin(code string) (PluginLogin, error) {
+	if code == "" {
+		return PluginLogin{Rows: []string{}}, nil
 	}
-	lines, err := s.backend.Plugins.PluginLogs(ctx, instance, after)
-	return orEmpty(lines), err
-}
-
-func (s *Server) restartPlugin(ctx context.Context, instance string, _ *http.Request) (any, error) {
-	return map[string]bool{"restarted": true}, s.backend.Plugins.RestartPlugin(ctx, instance)
-}
-
-func (s *Server) pluginLogin(ctx context.Context, instance string, _ *http.Request) (any, error) {
-	code, err := s.backend.Plugins.PluginLogin(ctx, instance)
-	var login PluginLogin
-	if err == nil && code != "" {
-		login.Rows, err = squares(code)
-	}
-	login.Rows = orEmpty(login.Rows)
-	return login, err
+	rows, err := squares(code)
+	return PluginLogin{Rows: rows}, err
 }
 
 // squares draws a QR code. The error does not quote the code, which is a secret.

@@ -2,12 +2,17 @@ package gateway
 
 import (
 	"context"
-	"net/http"
+	"encoding/json"
+	"io"
 	"time"
-)
 
-// rollbackTimeout bounds a rollback, which may have to compile a module.
-const rollbackTimeout = 25 * time.Second
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/journal"
+	"github.com/flynnhost/flynn/host/policy/meter"
+)
 
 // Rollback asks for an older module of a policy.
 type Rollback struct {
@@ -17,17 +22,103 @@ type Rollback struct {
 	Clear bool `json:"clear,omitempty"`
 }
 
-// Policies rolls policies back.
+// Policies shows the policies in force, and rolls them back. Their errors are store.ErrNotFound if there is no such policy.
 type Policies interface {
+	// Policies returns the chain in its order.
+	Policies(ctx context.Context) ([]PolicyStatus, error)
+	// Policy returns one of it with its history.
+	Policy(ctx context.Context, name string) (PolicyDetail, error)
+	// PolicySource returns the text files of a policy's folder: store.ErrNotFound if it is not at hand.
+	PolicySource(ctx context.Context, name string) ([]author.SourceFile, error)
 	// RollbackPolicy puts an older module in force: store.ErrNotFound if there is no such policy or module, store.ErrConflict if there
 	// is nothing to do.
 	RollbackPolicy(ctx context.Context, policy string, r Rollback) (PolicyStatus, error)
 }
 
-func (s *Server) rollbackPolicy(ctx context.Context, r *http.Request, body Rollback) (any, error) {
-	name := r.PathValue("name")
-	if !validName(name) || len(body.To) > maxName || body.Clear && body.To != "" {
-		return nil, badRequest(`name a policy, and send {"to":"DIGEST"}, {} or {"clear":true}`)
-	}
-	return s.backend.Policies.RollbackPolicy(ctx, name, body)
+// PolicyDetail is a policy with its history.
+type PolicyDetail struct {
+	PolicyStatus
+	// HasSource reports whether the policy's source and cases are at hand.
+	HasSource bool `json:"has_source"`
+	// Versions are the latest changes, latest first.
+	Versions []journal.Change `json:"versions"`
+}
+
+// PolicyTrials tries modules on what is recorded. Nothing that it does has an effect on live decisions. One trial runs at a time:
+// store.ErrConflict while another one does.
+type PolicyTrials interface {
+	// ReplayPolicy asks a module the recorded decisions of a policy. It reads at most MaxModule bytes. A BadRequest is the error of what is no
+	// module for that policy.
+	ReplayPolicy(ctx context.Context, name string, since time.Time, module io.Reader) (PolicyReplay, error)
+	// RunPolicyCases asks the module in a policy's folder the cases in it: store.ErrNotFound if they are not at hand.
+	RunPolicyCases(ctx context.Context, name string) (author.Report, error)
+	// ShadowReports returns what a shadow policy would have changed.
+	ShadowReports(ctx context.Context, name string, since time.Time) ([]shadowlog.Report, error)
+}
+
+// ReplaysSuffix ends the paths to which modules are posted, PoliciesPath begins them.
+const (
+	PoliciesPath   = "/api/v1/policies/"
+	ReplaysSuffix  = "/replays"
+	MaxModule      = meter.MaxModule // of a module, in bytes
+	MaxDifferences = 100             // of a replay, that are shown
+)
+
+// PolicyReplay is what a module would change.
+type PolicyReplay struct {
+	compare.Report
+	// Cut is why not all recorded decisions were asked.
+	Cut string `json:"cut,omitempty"`
+	// MoreGroups counts the groups that are not shown.
+	MoreGroups int `json:"more_groups,omitempty"`
+	// Differences are the first of those that the groups count.
+	Differences []compare.Difference `json:"differences"`
+}
+
+// Decisions shows what was decided.
+type Decisions interface {
+	// Decisions returns decisions, latest first, and the cursor of what follows; "" is the end. It looks at a bounded number of records, so that a
+	// list may be short and yet have a cursor.
+	Decisions(ctx context.Context, f DecisionQuery) ([]Decision, string, error)
+	// Decision returns one with everything that it was made of: store.ErrNotFound if there is none.
+	Decision(ctx context.Context, id int64) (DecisionDetail, error)
+}
+
+// DecisionQuery selects decisions; zero fields select all but the limit.
+type DecisionQuery struct {
+	Policy, Kind, Agent, Tool string
+	Person                    message.SenderKey
+	Outcome                   string // a word of the answer, or "failed"
+	Since                     time.Time
+	Cursor                    string
+	Limit                     int
+}
+
+// Decision is one decision of the routing table, of a policy, or of the host about a call.
+type Decision struct {
+	ID      int64             `json:"id"`
+	At      time.Time         `json:"at"`
+	Kind    string            `json:"kind" doc:"route_table, route, tool, enforce, ..."`
+	Policy  string            `json:"policy" doc:"The policy that decided, table or host"`
+	Digest  string            `json:"digest,omitempty"`
+	Turn    string            `json:"turn,omitempty"`
+	Agent   string            `json:"agent,omitempty"`
+	Person  message.SenderKey `json:"person,omitempty"`
+	Channel string            `json:"channel,omitempty"`
+	Tool    string            `json:"tool,omitempty"`
+	Answer  string            `json:"answer"`
+	Reason  string            `json:"reason,omitempty"`
+	Error   string            `json:"error,omitempty"`
+	Fuel    int64             `json:"fuel,omitempty"`
+	Nanos   int64             `json:"nanos,omitempty"`
+}
+
+// DecisionDetail is a decision with what it was made of, as it is recorded. Long values are cut.
+type DecisionDetail struct {
+	Decision
+	File  string            `json:"file,omitempty" doc:"SHA-256 of the module"`
+	Facts []author.Fact     `json:"facts"`
+	Text  string            `json:"text,omitempty" doc:"The whole text, where the facts have its beginning"`
+	Args  json.RawMessage   `json:"args,omitempty" doc:"The arguments of the tool; as a string where they are cut"`
+	Calls []author.CallMade `json:"calls" doc:"What the policy asked the host, and the answers"`
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -23,12 +24,13 @@ import (
 //	    The first frame, within ten seconds. The token is that of the token file; it is never part of the URL, where
 //	    logs and histories would keep it. Conversation is a name of the client's choosing. With the optional
 //	    resume, the key of the last entry that the client has, history holds only what came after it.
-//	    Any known channel can be watched; only web and terminal can be written to.
+//	    With this machine's token any known channel can be watched, and web and terminal be written to. With the token of a sign-in, owners
+//	    can watch any channel, others only their own conversations, and all write to their own: see GET /api/v1/me.
 //	{"type":"send","id":I,"text":"...","files":[HANDLE...]}
 //	    Says something. The optional files are handles that POST /api/v1/files has answered; with them, text may be empty. I is made by the client, unique for ever in its channel (a random UUID). After a lost
 //	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
 //	{"type":"stop"}                                  Ends the running turn.
-//	{"type":"decide","approval":A,"grant":true}      Answers an approval request. With "scope":"session" or "scope":"standing" calls
+//	{"type":"decide","approval":A,"grant":true}      Answers an approval request, for owners. With "scope":"session" or "scope":"standing" calls
 //	    of the same kind are allowed from then on; see Offer.
 //	{"type":"history"}                               Asks for the whole history again.
 //
@@ -37,6 +39,7 @@ import (
 //	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"...","intro":Intro}
 //	    Intro is for a conversation in which nothing was said yet, and only where it can be written to.
 //	{"type":"history","entries":[Entry...],"resumed":false,"live":[message.Event...]}
+//	    The optional "earlier" is the cursor of GET .../entries for those before them.
 //	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows. Live are the events of the
 //	    turns that run, up to now: what has streamed and is not stored yet. They come behind the entries, like events.
 //	{"type":"event","event":message.Event}           As it happens. An event can be in the history too: replies are
@@ -83,13 +86,16 @@ const (
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
 	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
+	CodeTooLarge     = "too_large"   // the request has more bytes than are read
 	CodeUnavailable  = "unavailable" // the host cannot do it now; try again later
 )
 
-// The local frontends: the channels that can be written to through the gateway.
+// The channels that can be written to through the gateway: the local frontends with this machine's token, and the console by people who
+// are signed in.
 const (
 	ChannelWeb      = "web"
 	ChannelTerminal = "terminal"
+	ChannelConsole  = message.ConsoleChannel
 )
 
 // ClientFrame is a frame of a client. Which fields it may have follows from Type; see DecodeFrame.
@@ -118,6 +124,7 @@ type ServerFrame struct {
 	Intro        *Intro          `json:"intro,omitempty"`
 	ID           string          `json:"id,omitempty"`
 	Entries      []Entry         `json:"entries,omitzero"`
+	Earlier      string          `json:"earlier,omitempty"`
 	Resumed      bool            `json:"resumed,omitempty"`
 	Live         []message.Event `json:"live,omitempty"`
 	Event        *message.Event  `json:"event,omitempty"`
@@ -143,13 +150,21 @@ type Approval struct {
 	Offer
 }
 
-func (s *Server) approvalViews(list []consent.Approval) []Approval {
+// ApprovalViews returns requests as a caller sees them: all for owners, who may answer them, and his own for another person.
+func (c Caller) ApprovalViews(service Approvals, list []consent.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
+		if !c.Owner() && a.Requester != c.Sender {
+			continue
+		}
+		offer := Offer{}
+		if c.Owner() {
+			offer = service.Offer(a)
+		}
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: s.backend.Approvals.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: offer,
 		})
 	}
 	return views
@@ -157,19 +172,32 @@ func (s *Server) approvalViews(list []consent.Approval) []Approval {
 
 // errorCode names the class of a backend's error.
 func errorCode(err error) string {
-	var bad badRequest
+	var bad BadRequest
+	var read readOnly
+	var large *http.MaxBytesError
 	var locked interface{ LockedOut() bool }
+	var refused interface{ Limited() bool }
+	var wrong *NotApplied
+	var faults *Refusal
 	switch {
+	case errors.As(err, &wrong), errors.As(err, &faults):
+		return CodeNotAllowed
 	case errors.Is(err, store.ErrNotFound):
 		return CodeNotFound
 	case errors.Is(err, store.ErrConflict):
 		return CodeConflict
 	case errors.Is(err, ErrBadGrant):
 		return CodeNotAllowed
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.Is(err, ErrBadFile):
 		return CodeBadRequest
-	case errors.As(err, &locked):
+	case errors.As(err, &read):
+		return CodeReadOnly
+	case errors.Is(err, ErrNotKept), errors.As(err, &large):
+		return CodeTooLarge
+	case errors.As(err, &locked), errors.As(err, &refused) && refused.Limited():
 		return CodeLimited
+	case errors.As(err, &refused):
+		return CodeForbidden
 	}
 	return CodeUnavailable
 }

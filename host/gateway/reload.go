@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/http"
-	"time"
 )
 
 // Reloader puts the file of the configuration in force.
@@ -16,15 +14,4 @@ type Reloader interface {
 type Reloaded struct {
 	Generation uint64 `json:"generation"`
 	Refused    string `json:"refused,omitempty"`
-}
-
-// reloadTimeout is longer than the host gives to the stages of one reload.
-const reloadTimeout = 2 * time.Minute
-
-func (s *Server) reload(ctx context.Context, _ *http.Request, _ struct{}) (any, error) {
-	generation, err := s.backend.Reloads.Reload(ctx)
-	if err != nil {
-		return Reloaded{Generation: generation, Refused: err.Error()}, nil
-	}
-	return Reloaded{Generation: generation}, nil
 }

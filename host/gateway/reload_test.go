@@ -38,17 +38,16 @@ func TestReloadOverHTTP(t *testing.T) {
 		status             int
 		answer             string // empty: any
 	}{
-		{"in force", "POST", "{}", auth, nil, 200, `{"generation":2}`},
-		{"refused", "POST", "{}", auth, errors.New(`flynn.toml:3: no agent "x"`), 200, `{"generation":2,"refused":"flynn.toml:3: no agent \"x\""}`},
-		{"in force after that", "POST", "{}", auth, nil, 200, `{"generation":3}`},
+		{"in force", "POST", "", auth, nil, 200, `{"generation":2}`},
+		{"refused", "POST", "", auth, errors.New(`flynn.toml:3: no agent "x"`), 200, `{"generation":2,"refused":"flynn.toml:3: no agent \"x\""}`},
+		{"in force after that", "POST", "", auth, nil, 200, `{"generation":3}`},
 		{"without the token", "POST", "{}", map[string]string{"Content-Type": jsonType}, nil, 401, ""},
 		{"another key", "POST", `{"force":true}`, auth, nil, 400, ""},
-		{"no JSON", "POST", "", auth, nil, 400, ""},
-		{"by reading", "GET", "", auth, nil, 404, ""},
+		{"by reading", "GET", "", auth, nil, 405, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r.refuses = tt.refuses
-			status, _, body := d.ask(request{method: tt.method, path: "/api/v1/reload", body: tt.body, header: tt.header})
+			status, _, body := d.ask(request{method: tt.method, path: "/api/v1/configuration/reload", body: tt.body, header: tt.header})
 			if status != tt.status || tt.answer != "" && body != tt.answer+"\n" && body != tt.answer {
 				t.Errorf("answered %d %s, want %d %s", status, body, tt.status, tt.answer)
 			}

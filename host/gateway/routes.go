@@ -1,133 +1,43 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"embed"
-	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
 
-//go:embed page
-var page embed.FS
-
-// historyLimit is the number of entries that a client gets.
+// historyLimit is the number of entries that a client of the socket gets.
 const historyLimit = 500
 
-// handler is every route of the gateway.
+// handler is every route of the gateway but those of the API, which docs/reference/openapi.json lists.
 //
-//	GET  /                          the chat page, no token
+//	GET  /                          the console, no token
 //	GET  /healthz                   the process serves, no token
 //	GET  /readyz                    messages are accepted and answered, no token
 //	GET  /metrics                   Prometheus, with the token (authorization: credentials_file)
 //	GET  /api/v1/socket             WebSocket, token in its first frame
-//	GET  /api/v1/status             Status
-//	GET  /api/v1/conversations      [ConversationInfo]
-//	POST /api/v1/conversations/delete       DeleteConversation
-//	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
-//	GET  /api/v1/approvals          [Approval]
-//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"grep -rn * docs"}
-//	GET  /api/v1/grants             [Grant]
-//	POST /api/v1/grants/{id}/revoke {}
-//	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=
-//	GET  /api/v1/access             [AccessEntry]
-//	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
-//	POST /api/v1/access/revoke      {"sender"}
-//	POST /api/v1/access/role        {"sender","role"}
-//	POST /api/v1/files              the bytes of a file, ?channel=&name=; answers File, whose handle goes into a message
-//	POST /api/v1/messages           {"id","channel","conversation","text","files"}; 202 when durable
-//	POST /api/v1/memory/forget      Forget; answers [memory.Note]
-//	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
-//	POST /api/v1/reload             {}; answers Reloaded
-//	POST /api/v1/stop               {"channel","conversation"}
-//	GET  /api/v1/schedules          [ScheduleStatus]
-//	GET  /api/v1/schedules/{name}/runs      [ScheduleRun]
-//	POST /api/v1/schedules/{name}/run       {}; answers ScheduleRun
-//	POST /api/v1/schedules/{name}/resume    {}
-//	POST /api/v1/sessions/import    a file of flynn session export; answers ImportedSession
-//	POST /api/v1/sessions/delete    DeleteSession
-//	POST /api/v1/halt               {"reason"}; halts everything everywhere
-//	POST /api/v1/resume             {}; ends the halt
-//	POST /api/v1/tools/judge        DryRunCall; answers DryRunResult
-//	GET  /api/v1/usage              [UsageSum]; ?by=&since=
-//	GET  /api/v1/usage/held         [Held]
-//	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N
-//	GET  /api/v1/logs               [hostlog.Record]; ?after=SEQ&level=&area=&channel=&session=&turn=&limit=
-//	GET  /api/v1/logs/repeats       [hostlog.Repeat], of the last hour
-//	GET  /api/v1/plugins            [PluginStatus]
-//	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
-//	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
-//	POST /api/v1/plugins/{instance}/restart {}
+//	POST /api/v1/sign-in            the code of a link, no token
+//	GET  /api/v1/sandboxes/{id}/terminal  likewise, a shell in a live sandbox
+//	     /api/v1/...                the API
 //	     /v1/...                    OpenAI's chat completions, with the token of a client as well
 //	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", newAssets())
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", s.authorized(s.metrics.Handler.ServeHTTP))
+	mux.Handle("GET /metrics", s.forHolder(writeError, s.metrics.Handler.ServeHTTP))
 	mux.HandleFunc("GET "+SocketPath, s.socket)
-	mux.Handle("GET /api/v1/status", s.authorized(s.get(backendTimeout, s.status)))
-	mux.Handle("GET /api/v1/conversations", s.authorized(s.get(backendTimeout, s.conversations)))
-	mux.Handle("POST /api/v1/conversations/delete", s.authorized(post(s, deleteTimeout, s.deleteConversation)))
-	mux.Handle("GET /api/v1/history", s.authorized(s.get(backendTimeout, s.history)))
-	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
-	mux.Handle("POST /api/v1/stop", s.authorized(post(s, backendTimeout, s.stop)))
-	mux.Handle("GET /api/v1/approvals", s.authorized(s.get(backendTimeout, s.approvals)))
-	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(post(s, backendTimeout, s.decideOne)))
-	mux.Handle("GET /api/v1/grants", s.authorized(s.get(backendTimeout, s.grants)))
-	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(post(s, backendTimeout, s.revoke)))
-	mux.Handle("GET /api/v1/audit", s.authorized(s.get(backendTimeout, s.audit)))
-	s.routeSubjects(mux)
+	mux.Handle("POST "+SignInPath, s.api) // by nobody yet
+	mux.HandleFunc("GET "+TerminalPath, s.terminal)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		mux.Handle(method+" /api/v1/", s.authorized(s.api.ServeHTTP))
+	}
 	s.routeClients(mux)
 	return s.admit(s.metrics.Measure(mux))
-}
-
-// routeSubjects adds the paths of the subjects that the backend has.
-func (s *Server) routeSubjects(mux *http.ServeMux) {
-	handle := func(there bool, pattern string, h http.HandlerFunc) {
-		if there {
-			mux.Handle(pattern, s.authorized(h))
-		}
-	}
-	b := s.backend
-	handle(b.Access != nil, "GET /api/v1/access", s.get(backendTimeout, s.listAccess))
-	handle(b.Access != nil, "POST /api/v1/access/decide", post(s, backendTimeout, s.decidePairing))
-	handle(b.Access != nil, "POST /api/v1/access/revoke", post(s, backendTimeout, s.revokePairing))
-	handle(b.Access != nil, "POST /api/v1/access/role", post(s, backendTimeout, s.setPairingRole))
-	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.get(backendTimeout, s.explain))
-	handle(b.Explains != nil, "GET /api/v1/turns", s.get(backendTimeout, s.explainLast))
-	handle(b.Files != nil, "POST "+FilesPath, s.keepFile)
-	handle(b.Halter != nil, "POST /api/v1/halt", s.halt(true))
-	handle(b.Halter != nil, "POST /api/v1/resume", s.halt(false))
-	handle(b.DryRuns != nil, "POST /api/v1/tools/judge", post(s, dryRunTimeout, s.dryRun))
-	handle(b.Memory != nil, "POST /api/v1/memory/forget", post(s, deleteTimeout, s.forgetNotes))
-	handle(b.Plugins != nil, "GET /api/v1/plugins", s.get(backendTimeout, s.listPlugins))
-	handle(b.Logs != nil, "GET /api/v1/logs", s.get(backendTimeout, s.logs))
-	handle(b.Logs != nil, "GET /api/v1/logs/repeats", s.get(backendTimeout, s.repeats))
-	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.onInstance(s.pluginLogs))
-	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.onInstance(s.pluginLogin))
-	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.onInstance(s.restartPlugin))
-	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", post(s, rollbackTimeout, s.rollbackPolicy))
-	handle(b.Reloads != nil, "POST /api/v1/reload", post(s, reloadTimeout, s.reload))
-	handle(b.Schedules != nil, "GET /api/v1/schedules", s.get(backendTimeout, s.listSchedules))
-	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.onSchedule(s.scheduleRuns))
-	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.onSchedule(s.runSchedule))
-	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/resume", s.onSchedule(s.resumeSchedule))
-	handle(b.Sessions != nil, "POST "+ImportPath, s.importSession)
-	handle(b.Sessions != nil, "POST "+DeleteSessionPath, post(s, deleteTimeout, s.deleteSession))
-	handle(b.Usages != nil, "GET /api/v1/usage", s.get(backendTimeout, s.usage))
-	handle(b.Usages != nil, "GET /api/v1/usage/held", s.get(backendTimeout, s.held))
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
@@ -146,93 +56,68 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ready\n")
 }
 
-func (s *Server) status(ctx context.Context, _ *http.Request) (any, error) {
-	return s.backend.Status.Status(ctx), nil
+// NewMessage is a message of a person on a frontend of this machine.
+type NewMessage struct {
+	ID   string `json:"id" maxLength:"64" doc:"Made by the client and unique for ever in its channel, such as a random UUID; sent again, a message is answered once"`
+	Text string `json:"text,omitempty" doc:"What is said; it may be empty beside files"`
+	// Files are handles of uploaded files.
+	Files []string `json:"files,omitempty" doc:"Handles of uploaded files"`
 }
 
-func (s *Server) conversations(ctx context.Context, _ *http.Request) (any, error) {
-	list, err := s.backend.Conversations.Conversations(ctx)
-	return orEmpty(list), err
+// Message checks a message of a caller and returns it as the host takes it.
+func (n NewMessage) Message(by Caller, channel, conversation string) (message.Message, error) {
+	if !by.Writes(channel, conversation) {
+		return message.Message{}, readOnly(by.writesWhere())
+	}
+	err := checkConversation(channel, conversation)
+	if err == nil {
+		err = checkSend(n.ID, n.Text, n.Files)
+	}
+	if err != nil {
+		return message.Message{}, BadRequest(err.Error())
+	}
+	return ownMessage(by, channel, conversation, n.ID, n.Text, n.Files), nil
 }
 
-func (s *Server) history(ctx context.Context, r *http.Request) (any, error) {
-	q := r.URL.Query()
-	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(historyLimit)))
-	if err != nil || limit < 1 || limit > historyLimit {
-		return nil, badRequest(fmt.Sprintf("limit must be 1 to %d", historyLimit))
+// writesWhere says where a caller can write.
+func (c Caller) writesWhere() string {
+	if c.SignIn == "" {
+		return `channel must be "web" or "terminal"`
 	}
-	if !validName(q.Get("channel")) || !validName(q.Get("conversation")) {
-		return nil, badRequest("name a channel and a conversation")
-	}
-	list, err := s.backend.Conversations.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
-	return orEmpty(list), err
+	return `channel must be "console", and the conversation's id begin with "` + c.Me().Prefix + `"`
 }
 
-func (s *Server) send(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		ID           string `json:"id"`
-		Channel      string `json:"channel"`
-		Conversation string `json:"conversation"`
-		Text         string `json:"text"`
-		// Files are handles that POST /api/v1/files has answered.
-		Files []string `json:"files"`
+// Uploader returns the sender of a file that a caller keeps for a message on a channel.
+func (c Caller) Uploader(channel string) (message.SenderKey, error) {
+	switch {
+	case c.SignIn != "" && channel == ChannelConsole:
+		return c.Sender, nil
+	case c.SignIn == "" && c.Owner() && localFrontend(channel):
+		return message.NewSenderKey(channel, c.Sender.ID()), nil
 	}
-	if !readBody(w, r, &body) || !writable(w, body.Channel, body.Conversation) {
-		return
-	}
-	if err := checkSend(body.ID, body.Text, body.Files); err != nil {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text, body.Files)); err != nil {
-		s.answer(w, nil, err)
-		return
-	}
-	writeJSON(w, http.StatusAccepted, map[string]string{"id": body.ID})
+	return "", readOnly(c.writesWhere())
 }
 
-type inConversation struct {
-	Channel      string `json:"channel"`
-	Conversation string `json:"conversation"`
-}
-
-func (s *Server) stop(ctx context.Context, _ *http.Request, body inConversation) (any, error) {
-	if !validName(body.Channel) || !validName(body.Conversation) {
-		return nil, badRequest("name a channel and a conversation")
-	}
-	return map[string]bool{"stopped": true}, s.backend.Conversations.Stop(ctx, body.Channel, body.Conversation)
-}
-
-// owner is the sender of everything that comes through the gateway: the token proves it.
+// owner is the sender of everything that comes with this machine's token, which proves it.
 const owner = "owner"
 
 func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
-func ownMessage(channel, conversation, id, text string, files []string) message.Message {
+func ownMessage(by Caller, channel, conversation, id, text string, files []string) message.Message {
 	now := time.Now().UTC()
+	sender := message.Sender{ID: owner, Name: owner, Account: owner}
+	if by.SignIn != "" {
+		sender = message.Sender{ID: string(by.Sender), Account: by.Sender.ID()}
+	}
 	return message.Message{
 		Channel:      channel,
 		EventID:      id,
 		Conversation: message.Conversation{ID: conversation, Kind: message.DM},
-		Sender:       message.Sender{ID: owner, Name: owner, Account: owner},
+		Sender:       sender,
 		Text:         text,
 		Attachments:  attached(files),
 		Addressed:    true,
 		SentAt:       now,
 		ReceivedAt:   now,
 	}
-}
-
-func writable(w http.ResponseWriter, channel, conversation string) bool {
-	if !localFrontend(channel) {
-		writeError(w, http.StatusForbidden, CodeReadOnly, `channel must be "web" or "terminal"`)
-		return false
-	}
-	if err := checkConversation(channel, conversation); err != nil {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
-		return false
-	}
-	return true
 }

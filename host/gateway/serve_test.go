@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -52,6 +53,7 @@ func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) 
 
 func (d *fixture) start() {
 	d.t.Helper()
+	d.cfg.API = rest.New(d.front, "v1.2.3", nil)
 	server, err := gateway.New(d.cfg, d.front)
 	if err != nil {
 		d.t.Fatal(err)

@@ -48,22 +48,25 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn.SetReadLimit(MaxFrame)
-	hello, ok := s.greet(r.Context(), conn)
+	hello, by, ok := s.greet(r.Context(), conn)
 	if !ok {
 		return
 	}
+	token := hello.Token
+	hello.Token = ""
 	defer s.open.Add(-1)
 	if s.open.Add(1) > maxSockets {
 		refuse(r.Context(), conn, CodeLimited, "too many sockets are open")
 		return
 	}
-	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), again: make(chan struct{}, 1), opened: make(chan struct{})}
+	ss := &session{Server: s, conn: conn, hello: hello, by: by, again: make(chan struct{}, 1), out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), opened: make(chan struct{})}
+	ss.now = func() (Caller, bool) { return s.caller(token) }
 	err = ss.run(r.Context())
 	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
 }
 
-// greet reads the hello and checks its token.
-func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, bool) {
+// greet reads the hello and checks its token, and whether the conversation is for its caller.
+func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, Caller, bool) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	defer s.strangers.enter(cancel)()
@@ -72,25 +75,25 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	switch {
 	case errors.As(err, &bad):
 		refuse(ctx, conn, CodeBadRequest, bad.Error())
-		return f, false
+		return f, Caller{}, false
 	case err != nil:
-		return f, false
+		return f, Caller{}, false
 	case f.Type != TypeHello:
 		refuse(ctx, conn, CodeUnauthorized, "the first frame must be hello")
-		return f, false
+		return f, Caller{}, false
 	}
 	s.metrics.Frames.WithLabelValues(TypeHello).Inc()
-	given := f.Token
-	f.Token = ""
-	switch s.check(given, "socket") {
-	case 0:
-		return f, true
-	case http.StatusTooManyRequests:
+	switch by, status := s.check(f.Token, "socket"); {
+	case status == 0 && (by.Owner() || by.Writes(f.Channel, f.Conversation)):
+		return f, by, true
+	case status == 0:
+		refuse(ctx, conn, CodeForbidden, "this conversation is not yours")
+	case status == http.StatusTooManyRequests:
 		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
 	default:
 		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn open prints")
 	}
-	return f, false
+	return f, Caller{}, false
 }
 
 // session is one authorized socket. One goroutine writes all frames, which come through out.
@@ -98,6 +101,8 @@ type session struct {
 	*Server
 	conn  *websocket.Conn
 	hello ClientFrame
+	by    Caller
+	now   func() (Caller, bool) // the caller as of now
 	out   chan ServerFrame
 	poke  chan struct{} // asks watch to look at the approvals now
 	again chan struct{} // asks watch to start again with the history
@@ -171,12 +176,15 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	h := ss.hello
+	if err := ss.lasts(ctx); err != nil {
+		return err
+	}
 	switch f.Type {
 	case TypeSend:
-		if !localFrontend(h.Channel) {
+		if !ss.by.Writes(h.Channel, h.Conversation) {
 			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeReadOnly, ID: f.ID, Message: "this conversation can be read here, not written to"})
 		}
-		if err := ss.backend.Conversations.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text, f.Files)); err != nil {
+		if err := ss.backend.Conversations.Submit(call, ownMessage(ss.by, h.Channel, h.Conversation, f.ID, f.Text, f.Files)); err != nil {
 			return ss.pushError(ctx, f.ID, err)
 		}
 		return ss.push(ctx, ServerFrame{Type: TypeAccepted, ID: f.ID})
@@ -186,7 +194,10 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	case TypeDecide:
-		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.frontendOf()))
+		if !ss.by.Owner() {
+			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeForbidden, Message: "only an owner can answer requests for approval"})
+		}
+		err := Decide(call, ss.backend.Approvals, f.Approval, Answer{Grant: f.Grant, Scope: f.Scope}, ss.decider())
 		ss.lookAtApprovals()
 		if err != nil {
 			return ss.pushError(ctx, "", err)
@@ -203,20 +214,36 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	return errDone
 }
 
-// frontendOf names the frontend that a decision came through: a conversation of a channel is watched from the page.
-func (ss *session) frontendOf() string {
-	if ss.hello.Channel == ChannelTerminal {
-		return ChannelTerminal
+// decider names who decides: the person who is signed in, or the owner on the frontend that the decision came through. A conversation of
+// a channel is watched from the page.
+func (ss *session) decider() string {
+	switch {
+	case ss.by.SignIn != "":
+		return string(ss.by.Sender)
+	case ss.hello.Channel == ChannelTerminal:
+		return ownerKey(ChannelTerminal)
 	}
-	return ChannelWeb
+	return ownerKey(ChannelWeb)
+}
+
+// lasts ends the socket once its caller is not who he was when he said hello: signed out, not admitted any more, or in another role.
+func (ss *session) lasts(ctx context.Context) error {
+	now, ok := ss.now()
+	if ok && now == ss.by {
+		return nil
+	}
+	if !ok {
+		refuse(ctx, ss.conn, CodeUnauthorized, "you are signed out")
+	} // otherwise the client comes again, and learns what it may in its new role
+	return errDone
 }
 
 // watch sends welcome, history and then events. It subscribes before it reads the history, so that no event is missed between the two.
 func (ss *session) watch(ctx context.Context) error {
 	h := ss.hello
-	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localFrontend(h.Channel)}
+	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: ss.by.Writes(h.Channel, h.Conversation)}
 	welcome.Version = ss.backend.Status.Status(ctx).Version
-	if welcome.Write {
+	if welcome.Write && ss.by.Owner() {
 		intro := ss.Intro(h.Channel)
 		welcome.Intro = &intro
 	}
@@ -262,7 +289,9 @@ func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval)
 			if !ok {
 				return false, nil
 			}
-			err = ss.pushEvent(ctx, e)
+			if err = ss.lasts(ctx); err == nil {
+				err = ss.pushEvent(ctx, e)
+			}
 		case <-tick.C:
 			err = ss.pushApprovals(ctx, events, shown)
 		case <-ss.poke:
@@ -294,6 +323,9 @@ func (ss *session) lookAtApprovals() {
 
 // pushApprovals sends the pending requests if they differ from what the client knows, behind the events that led to them.
 func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Event, shown *[]Approval) error {
+	if err := ss.lasts(ctx); err != nil {
+		return err
+	}
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	list, err := ss.backend.Approvals.Approvals(call)
@@ -301,7 +333,7 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 		ss.log.Warn("gateway could not list approvals", "error", err)
 		return nil // the next tick tries again
 	}
-	views := ss.approvalViews(list)
+	views := ss.by.ApprovalViews(ss.backend.Approvals, list)
 	if reflect.DeepEqual(views, *shown) {
 		return nil
 	}
@@ -322,11 +354,12 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 func (ss *session) pushHistory(ctx context.Context, resume string, live []message.Event) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
-	list, err := ss.backend.Conversations.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
+	page, err := ss.backend.Conversations.Entries(call, ss.hello.Channel, ss.hello.Conversation, "", historyLimit)
 	if err != nil {
 		return ss.pushError(ctx, "", err)
 	}
-	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Live: live}
+	list := page.Items
+	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Earlier: page.Next, Live: live}
 	for i := len(list) - 1; resume != "" && i >= 0; i-- {
 		if list[i].Key == resume {
 			f.Entries, f.Resumed = list[i+1:], true

@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"net/http"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -13,31 +11,64 @@ import (
 
 // UsageSum is the usage of model calls with one key.
 type UsageSum struct {
-	Key        string  `json:"key,omitempty"` // sender, agent, session, "provider/model", day or task
-	Calls      int64   `json:"calls"`         // attempts that were charged
-	Failed     int64   `json:"failed"`        // among them
-	Input      int64   `json:"input"`         // tokens, as are the following; they do not overlap
-	Output     int64   `json:"output"`
-	CacheRead  int64   `json:"cache_read"`
-	CacheWrite int64   `json:"cache_write"`
-	CostUSD    float64 `json:"cost_usd"`
+	Key        string `json:"key,omitempty"` // sender, agent, session, "provider/model", day or task
+	Calls      int64  `json:"calls"`         // attempts that were charged
+	Failed     int64  `json:"failed"`        // among them
+	Input      int64  `json:"input"`         // tokens, as are the following; they do not overlap
+	Output     int64  `json:"output"`
+	CacheRead  int64  `json:"cache_read"`
+	CacheWrite int64  `json:"cache_write"`
+	// CostUSD is null while no price is known for any of the calls.
+	CostUSD *float64 `json:"cost_usd" doc:"null: no price is configured for any of these calls"`
+	// Unpriced calls are not in CostUSD.
+	Unpriced int64 `json:"unpriced,omitempty" doc:"Calls without a configured price, which cost_usd lacks"`
+}
+
+// Cost returns the known cost of a sum, in words if it is not the whole.
+func (s UsageSum) Cost() string {
+	switch {
+	case s.CostUSD == nil:
+		return "unknown"
+	case s.Unpriced > 0:
+		return fmt.Sprintf("at least %.4f", *s.CostUSD)
+	}
+	return fmt.Sprintf("%.4f", *s.CostUSD)
+}
+
+// dollars is a cost in billionths, or nil if it is not known.
+func dollars(cost int64, unknown bool) *float64 {
+	if cost == 0 && unknown {
+		return nil
+	}
+	usd := float64(cost) / 1e9
+	return &usd
 }
 
 // UsageSums returns sums of the store as the gateway shows them.
 func UsageSums(sums []usage.Sum) []UsageSum {
 	out := make([]UsageSum, 0, len(sums))
 	for _, s := range sums {
-		out = append(out, UsageSum{
-			Key: s.Key, Calls: s.Calls, Failed: s.Failed, Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite,
-			CostUSD: float64(s.Cost) / 1e9,
-		})
+		out = append(out, usageSum(s))
 	}
 	return out
 }
 
+func usageSum(s usage.Sum) UsageSum {
+	return UsageSum{
+		Key: s.Key, Calls: s.Calls, Failed: s.Failed, Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite,
+		CostUSD: dollars(s.Cost, s.Unpriced > 0), Unpriced: s.Unpriced,
+	}
+}
+
 // Usages sums up the usage of model calls, and the resources that senders hold.
 type Usages interface {
-	Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error)
+	Usage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
+	// UsageSeries sums up usage by spans of time and by key. f.Since and f.Until are the first moment and the one after the last.
+	UsageSeries(ctx context.Context, by usage.Key, step UsageStep, zone *time.Location, top int, f usage.Filter) (UsageSeries, error)
+	// Budgets returns the daily budgets of the host and of its agents, and what is left of them.
+	Budgets(ctx context.Context) (Budgets, error)
+	// SenderBudgets returns the budget of a sender or, if sender is empty, those of all who used something today, by sender.
+	SenderBudgets(ctx context.Context, sender message.SenderKey) ([]Budget, error)
 	Held(ctx context.Context) ([]Held, error)
 }
 
@@ -52,8 +83,12 @@ type Held struct {
 	HostProcesses int               `json:"host_processes"` // among them
 }
 
-func (s *Server) held(ctx context.Context, _ *http.Request) (any, error) {
-	return s.backend.Usages.Held(ctx)
+// KnownUSD is an amount of dollars, or nil where no price says what something costs.
+func KnownUSD(usd float64, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	return &usd
 }
 
 // ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
@@ -66,17 +101,4 @@ type ModelStatus struct {
 	Until    time.Time `json:"until,omitzero"`
 	Failures int       `json:"failures,omitempty"` // in a row
 	Last     string    `json:"last,omitempty"`     // class of the latest failure
-}
-
-func (s *Server) usage(ctx context.Context, r *http.Request) (any, error) {
-	by, since := cmp.Or(usage.Key(r.URL.Query().Get("by")), usage.All), time.Time{}
-	var err error
-	if text := r.URL.Query().Get("since"); text != "" {
-		since, err = time.Parse(time.RFC3339, text)
-	}
-	if err != nil || !slices.Contains(usage.Keys(), by) {
-		return nil, badRequest("by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
-	}
-	sums, err := s.backend.Usages.Usage(ctx, by, since)
-	return UsageSums(sums), err
 }

@@ -28,8 +28,8 @@ func TestUsage(t *testing.T) {
 	}{
 		"all":           {"", "TOKEN", 200, `[{"key":"all","calls":2,"failed":0,"input":10,"output":0,"cache_read":0,"cache_write":0,"cost_usd":1}]`},
 		"by and since":  {"?by=sender&since=2026-03-01T00:00:00Z", "TOKEN", 200, `"key":"sender","calls":2,"failed":0,"input":10,"output":0,"cache_read":0,"cache_write":0,"cost_usd":2026`},
-		"no such key":   {"?by=cost", "TOKEN", 400, "by is all, sender"},
-		"no such time":  {"?since=yesterday", "TOKEN", 400, "since is a time"},
+		"no such key":   {"?by=cost", "TOKEN", 422, "all, sender, agent"},
+		"no such time":  {"?since=yesterday", "TOKEN", 422, "query.since"},
 		"without token": {"", "wrong", 401, ""},
 		"trouble":       {"?since=1999-01-01T00:00:00Z", "TOKEN", 503, ""},
 	} {

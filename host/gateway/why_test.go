@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -44,8 +45,8 @@ func TestTurnTraces(t *testing.T) {
 		status     int
 	}{
 		{"a turn", "/api/v1/turns/t1", http.StatusOK},
-		{"a message", "/api/v1/turns/message/7", http.StatusOK},
-		{"no name", "/api/v1/turns/", http.StatusBadRequest},
+		{"a message", "/api/v1/turns/message%2F7", http.StatusOK},
+		{"no name", "/api/v1/turns/", http.StatusNotFound},
 		{"a control character", "/api/v1/turns/a%00b", http.StatusBadRequest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestTurnTraces(t *testing.T) {
 				t.Fatalf("status %d: %s", status, body)
 			}
 			if c.status == http.StatusOK {
-				if err := json.Unmarshal([]byte(body), &got); err != nil || !strings.HasSuffix(c.path, got.ID) || len(got.Lines) == 0 || len(got.Title) == 0 {
+				if err := json.Unmarshal([]byte(body), &got); err != nil || !strings.HasSuffix(c.path, url.PathEscape(got.ID)) || len(got.Lines) == 0 || len(got.Title) == 0 {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}

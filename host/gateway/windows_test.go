@@ -251,7 +251,7 @@ func (w *windows) want() []string {
 }
 
 // shownLines reads a page in the same form.
-const shownLines = `JSON.stringify([...document.querySelectorAll("#transcript > :not(.why)")].map((n) =>
+const shownLines = `JSON.stringify([...document.querySelectorAll("#transcript > :not(.after)")].map((n) =>
 	n.matches(".user") ? "you: " + n.querySelector(".bubble").textContent :
 	n.matches(".call") ? "call: " + n.querySelector(".gist").textContent + " " + n.querySelector(".mark").className.replace("mark ", "") + " " + n.querySelector(".output pre").textContent :
 	(n.matches(".failed") ? "failed: " : "agent: ") + n.textContent.trim()))`

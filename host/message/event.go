@@ -48,4 +48,6 @@ type Event struct {
 	Key      string   `json:"key,omitempty"` // idempotency key of a reply, or event id of a message
 	// Answers are the event ids of the messages that a turn answers. It is set in TurnStarted.
 	Answers []string `json:"answers,omitempty"`
+	// Files are the names of the files of a message.
+	Files []string `json:"files,omitempty"`
 }

@@ -46,6 +46,19 @@ func (k ConversationKey) Channel() string { instance, _, _ := k.Cut(); return in
 // ID returns the platform's id of the conversation.
 func (k ConversationKey) ID() string { _, id, _ := k.Cut(); return id }
 
+// ConsoleConversation returns the id of a conversation that a sender has on ConsoleChannel.
+func ConsoleConversation(k SenderKey, name string) string { return string(k) + "~" + name }
+
+// ConsoleOwner returns the sender to whom a conversation of ConsoleChannel belongs; ok is false for an id of another form. Names of
+// conversations contain no "~", so that no sender's conversations begin like those of another one.
+func ConsoleOwner(conversation string) (k SenderKey, ok bool) {
+	i := strings.LastIndexByte(conversation, '~')
+	if i <= 0 || i == len(conversation)-1 {
+		return "", false
+	}
+	return SenderKey(conversation[:i]), true
+}
+
 // Keys of conversation scopes, which share a session for each agent. The key of a group or a thread is its ConversationKey. Names of
 // channel instances contain neither '@' nor '/', so no conversation can have the key of a private scope, whatever its platform calls
 // it.

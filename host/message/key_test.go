@@ -75,3 +75,24 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+func TestConsoleOwner(t *testing.T) {
+	for _, c := range []struct {
+		conversation string
+		owner        SenderKey
+		ok           bool
+	}{
+		{ConsoleConversation("irc:ann", "x"), "irc:ann", true},
+		{ConsoleConversation("irc:ann~x", "y"), "irc:ann~x", true},
+		{ConsoleConversation("matrix:@a:b.c", "3f2e-1"), "matrix:@a:b.c", true},
+		{"irc:ann~x~y", "irc:ann~x", true}, // not of irc:ann
+		{"irc:ann", "", false}, {"irc:ann~", "", false}, {"~x", "", false}, {"~", "", false}, {"", "", false},
+	} {
+		if owner, ok := ConsoleOwner(c.conversation); owner != c.owner || ok != c.ok {
+			t.Errorf("%q belongs to %q, %v", c.conversation, owner, ok)
+		}
+	}
+	if m := (Message{Channel: ConsoleChannel, Sender: Sender{ID: "irc:ann"}}); m.SenderKey() != "irc:ann" {
+		t.Errorf("the sender is %s", m.SenderKey())
+	}
+}

@@ -4,6 +4,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -127,15 +128,33 @@ const MaxText = 64 << 10
 // keys with their own instances: "instance:platform-id".
 const ScheduleChannel = "schedule"
 
+// ConsoleChannel is the channel instance of people who are signed in at the console. Their senders are those of their own channels, as
+// sender keys, and each conversation belongs to one of them; see ConsoleConversation.
+const ConsoleChannel = "console"
+
+// ForeignSenders reports whether the senders on a channel instance belong to other instances.
+func ForeignSenders(channel string) bool {
+	return channel == ScheduleChannel || channel == ConsoleChannel
+}
+
 // MCPFrontend is the channel instance of clients that use the Model Context Protocol.
 const MCPFrontend = "mcp"
 
 // SenderKey returns the key of the sender.
 func (m Message) SenderKey() SenderKey {
-	if m.Channel == ScheduleChannel {
+	if ForeignSenders(m.Channel) {
 		return SenderKey(m.Sender.ID)
 	}
 	return NewSenderKey(m.Channel, m.Sender.ID)
+}
+
+// Own returns a message of the console as its sender would have written it in a private chat on his own channel: rules and policies are
+// about people there, and must not end where the console begins. It returns other messages as they are.
+func (m Message) Own() Message {
+	if m.Channel == ConsoleChannel {
+		m.Channel, m.Sender.ID, _ = SenderKey(m.Sender.ID).Cut()
+	}
+	return m
 }
 
 // ConversationKey returns the key of the conversation.
@@ -189,3 +208,12 @@ const (
 
 // MaxButtons bounds the buttons of one reply.
 const MaxButtons = 8
+
+// FileNames returns the names of the attached files. One without a name has its type.
+func (m Message) FileNames() []string {
+	var names []string
+	for _, a := range m.Attachments {
+		names = append(names, cmp.Or(a.Name, a.Type, "file"))
+	}
+	return names
+}

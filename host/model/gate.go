@@ -77,6 +77,6 @@ func (t *tier) charged(a Attempt, got Usage, err error, text int) Usage {
 	if written := (text + 2) / 3; written > got.Output {
 		got.Output, got.Estimated = written, true
 	}
-	got.CostUSD = cost(got, t.cfg.Prices)
+	got.CostUSD = Cost(got, t.cfg.Prices)
 	return got
 }

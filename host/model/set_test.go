@@ -415,10 +415,10 @@ func TestRequestIsFitted(t *testing.T) {
 
 func TestCost(t *testing.T) {
 	u := Usage{Input: 1_000_000, Output: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000}
-	if got := cost(u, config.Prices{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}); got != 22.05 {
+	if got := Cost(u, config.Prices{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}); got != 22.05 {
 		t.Errorf("cost is %v", got)
 	}
-	if got := cost(u, config.Prices{Input: 3, Output: 15}); got != 24 {
+	if got := Cost(u, config.Prices{Input: 3, Output: 15}); got != 24 {
 		t.Errorf("cost without cache prices is %v", got)
 	}
 }

@@ -74,7 +74,7 @@ func (t *tier) call(ctx context.Context, req Request, emit func(Delta)) (Respons
 		return resp, err
 	}
 	resp.Tier, resp.Provider, resp.Model = t.name, t.cfg.Provider, t.cfg.Model
-	resp.Usage.CostUSD = cost(resp.Usage, t.cfg.Prices)
+	resp.Usage.CostUSD = Cost(resp.Usage, t.cfg.Prices)
 	if resp.Message.Text == "" && len(resp.Message.Calls) == 0 && resp.Stop != StopRefusal {
 		return resp, t.fail(BadAnswer, emptyError(resp.Stop))
 	}
@@ -88,8 +88,8 @@ func emptyError(stop Stop) error {
 	return errEmpty
 }
 
-// cost prices the usage. A missing cache price counts as that of the input, so that the cost is never too low.
-func cost(u Usage, p config.Prices) float64 {
+// Cost prices the usage. A missing cache price counts as that of the input, so that the cost is never too low.
+func Cost(u Usage, p config.Prices) float64 {
 	read, write := cmp.Or(p.CacheRead, p.Input), cmp.Or(p.CacheWrite, p.Input)
 	total := float64(u.Input)*p.Input + float64(u.Output)*p.Output + float64(u.CacheRead)*read + float64(u.CacheWrite)*write
 	return total / 1e6

@@ -391,7 +391,10 @@ channel = { exclusive = %t, idempotent = true }
 // itself.
 func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platform, *station) {
 	t.Helper()
-	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.timeouts.proof = proof })
+	s := startPrepared(t, nil, Containment{}, func(h *Host) {
+		h.timeouts.proof = proof
+		h.timeouts.exitLag = patience // a version that crashes surely ends, and says why
+	})
 	t.Cleanup(func() { _ = folder.Remove(s.store.versions.Dir) })
 	p, st := newPlatform(t), newStation()
 	installCommuter(t, s.store, "1.1.0", exclusive, Options{})

@@ -258,7 +258,7 @@ func (sup *supervisor) until(life context.Context, p process, served, sick chan 
 		case <-p.exited():
 			return nil, p.failure()
 		case err := <-sick:
-			return nil, err
+			return nil, sup.because(life, p, err) // a process that crashes answers no checks before it is gone
 		case err := <-served:
 			served <- nil // end receives it as well
 			if life.Err() != nil {

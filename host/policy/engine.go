@@ -225,6 +225,16 @@ func (e *Engine) Status() []Status {
 	return all
 }
 
+// Source returns a policy of the chain as it is configured: an ErrUnknown if there is none of that name.
+func (e *Engine) Source(name string) (Source, error) {
+	e.showing.Lock()
+	defer e.showing.Unlock()
+	if s := e.slotNamed(name); s != nil {
+		return s.source, nil
+	}
+	return Source{}, notInChain(name)
+}
+
 // Close ends the engine. Pinned chains stay usable until their Release; chains pinned later fail closed.
 func (e *Engine) Close() error {
 	e.staging.Lock()

@@ -48,6 +48,18 @@ func OpenWith(ctx context.Context, source Source, o OpenOptions) (*Module, error
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}
+	return openBytes(ctx, source, wasm, o)
+}
+
+// OpenCandidate is Open for the bytes of a module that is nowhere on the disk, in place of the policy's own. No compiled code of it is kept.
+func OpenCandidate(ctx context.Context, source Source, wasm []byte) (*Module, error) {
+	if err := source.check(); err != nil {
+		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
+	}
+	return openBytes(ctx, source, wasm, OpenOptions{})
+}
+
+func openBytes(ctx context.Context, source Source, wasm []byte, o OpenOptions) (*Module, error) {
 	h, err := newHost(ctx, o.CacheDir)
 	if err != nil {
 		return nil, err

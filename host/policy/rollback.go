@@ -64,7 +64,11 @@ func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error
 		return s.status(), nil
 	}
 	dropAll(staged)
-	return Status{}, Unknownf("no policy %q is in the chain: flynn policy list shows those that are", name)
+	return Status{}, notInChain(name)
+}
+
+func notInChain(name string) error {
+	return Unknownf("no policy %q is in the chain: flynn policy list shows those that are", name)
 }
 
 // ErrUnknown is the error for an unknown policy or module.

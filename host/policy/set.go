@@ -125,6 +125,12 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	return answer, records
 }
 
+// DryRoute is Route for a message that was not sent. Shadow policies are not asked, because their answers are recorded.
+func (s *Set) DryRoute(ctx context.Context, f RouteFacts) (answer RouteAnswer, records []Record) {
+	records = s.route(ctx, routeQuery(&f, s.zone, s.agentList(f.Agents)), make([]Record, 0, s.routes), &answer)
+	return answer, records
+}
+
 // route asks the route policies and fills in the answer.
 func (s *Set) route(ctx context.Context, q *query, records []Record, answer *RouteAnswer) []Record {
 	for i := range s.links {

@@ -10,5 +10,5 @@ import (
 // Facts returns what a message by itself tells policies, on every frontend and in `flynn route test`. The caller adds the facts of the
 // session.
 func Facts(m message.Message, roles *Roles, now time.Time) policy.Facts {
-	return policy.Facts{Message: m, Role: roles.Of(m.Channel, m.SenderKey()), Door: Frontend(m.Channel), Now: now, Seed: now.UnixNano()}
+	return policy.Facts{Message: m.Own(), Role: roles.Of(m.Channel, m.SenderKey()), Door: Door(m.Channel), Now: now, Seed: now.UnixNano()}
 }

@@ -28,6 +28,17 @@ func Check(cfg *config.Config) config.Errors {
 	return errs
 }
 
+// Rules returns the valid rules of a configuration in the order in which they are tried, and findings about them.
+func Rules(cfg *config.Config) ([]Match, []Finding) {
+	l := newLint(cfg)
+	rules := l.rules()
+	out := make([]Match, len(rules))
+	for i, r := range rules {
+		out[i] = r.Match
+	}
+	return out, l.finish(rules)
+}
+
 // lint checks the rules of a configuration. It skips rules that config.Load reports itself (unknown agents and channels, invalid
 // patterns).
 type lint struct {

@@ -3,6 +3,8 @@ package route
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // literalOf returns the single id that a key matches, if it is no glob or its only globs are escapes: classes of one character, as in
@@ -26,6 +28,26 @@ func literalOf(key string) (id string, ok bool) {
 		}
 	}
 	return b.String(), true
+}
+
+// SenderRule returns the rule of [access] that matches one sender and nobody else; ok is false if no rule does.
+func SenderRule(sender message.SenderKey) (rule string, ok bool) {
+	var b strings.Builder
+	for _, c := range string(sender) {
+		if strings.ContainsRune("*?[{", c) {
+			b.WriteString("[" + string(c) + "]")
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	r, ok := senderRule(b.String())
+	return b.String(), ok && r.Tier == TierSender && r.literal == string(sender)
+}
+
+// SenderOf returns the one sender whom a rule of [access] matches; ok is false for a glob.
+func SenderOf(rule string) (message.SenderKey, bool) {
+	r, ok := senderRule(rule)
+	return message.SenderKey(r.literal), ok && r.Tier == TierSender
 }
 
 // oneCharClass parses the rest of a class with one character.

@@ -92,7 +92,7 @@ func (r *Roles) MayAsk(m message.Message) bool {
 
 // Agents returns the agents that may answer a message, as far as its sender decides.
 func (r *Roles) Agents(m message.Message, all []string) []string {
-	if Frontend(m.Channel) == FrontendChannel || Local(m.Channel) || m.Channel == message.ScheduleChannel {
+	if Frontend(m.Channel) == FrontendChannel || Local(m.Channel) || message.ForeignSenders(m.Channel) {
 		return all
 	}
 	if c, owner, _ := r.program(m.SenderKey()); !owner {
@@ -101,10 +101,10 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 	return all
 }
 
-// ownInstance returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
-// others.
+// ownInstance returns the channel instance of a sender. Messages of schedules and of the console come by channels of their own, but their
+// senders belong to others.
 func ownInstance(channel string, senderKey message.SenderKey) string {
-	if channel == message.ScheduleChannel {
+	if message.ForeignSenders(channel) {
 		return senderKey.Channel()
 	}
 	return channel
@@ -202,12 +202,21 @@ func (r *Roles) programRole(senderKey message.SenderKey) (role string, known boo
 // FrontendChannel is the frontend of all channel plugins. The host's own frontends have the names of their channel instances.
 const FrontendChannel = "channel"
 
-// Frontend returns the frontend of a channel instance: channel, web, terminal, openai or mcp.
+// Frontend returns the frontend of a channel instance: channel, web, terminal, console, openai, mcp or schedule.
 func Frontend(channel string) string {
 	if slices.Contains(config.BuiltinChannels(), channel) {
 		return channel
 	}
 	return FrontendChannel
+}
+
+// Door returns the frontend of a channel instance as policies see it. People at the console are those of channels, and the rules for
+// channels hold for them.
+func Door(channel string) string {
+	if channel == message.ConsoleChannel {
+		return FrontendChannel
+	}
+	return Frontend(channel)
 }
 
 // Local reports whether the senders on a channel instance are at this machine.

@@ -2,6 +2,9 @@ package route
 
 import (
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -116,5 +119,42 @@ func TestPrograms(t *testing.T) {
 		if got := roles.Agents(m, all); len(got) != c.agents {
 			t.Errorf("%s:%s may be answered by %q", c.channel, c.who, got)
 		}
+	}
+}
+
+// TestSenderRule: the rule of one sender matches him and nobody else, whatever he is called.
+func TestSenderRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sender := message.NewSenderKey("irc", rapid.StringMatching(`[ab*?\[\]{},!^\\~:-]{1,8}`).Draw(t, "id"))
+		other := message.NewSenderKey("irc", rapid.StringMatching(`[ab*?\[\]{},!^\\~:-]{1,8}`).Draw(t, "other"))
+		rule, ok := SenderRule(sender)
+		if !ok {
+			return // no rule can name him, and the caller is told so
+		}
+		if of, ok := SenderOf(rule); !ok || of != sender {
+			t.Fatalf("%q is the rule of %q, %v", rule, of, ok)
+		}
+		people := newPeople([]string{rule})
+		if !people.have(sender) || other != sender && people.have(other) {
+			t.Fatalf("%q matches %q: %v, %q: %v", rule, sender, people.have(sender), other, people.have(other))
+		}
+	})
+	for _, sender := range []message.SenderKey{"irc:ann", "irc:a*", "irc:nick[m]", "matrix:@a:b.c", "irc:{x}", "irc:a?"} {
+		if rule, ok := SenderRule(sender); !ok {
+			t.Errorf("there is no rule for %s: %s", sender, rule)
+		}
+	}
+}
+
+// TestFactsOfTheConsole: policies see a person at the console as one of his channel.
+func TestFactsOfTheConsole(t *testing.T) {
+	roles := NewRoles(config.Access{Members: []string{"irc:ann"}}, AllProved)
+	m := message.Message{Channel: message.ConsoleChannel, Sender: message.Sender{ID: "irc:ann"}, Conversation: message.Conversation{ID: "irc:ann~x", Kind: message.DM}}
+	f := Facts(m, roles, time.Now())
+	if f.Message.Channel != "irc" || f.Message.Sender.ID != "ann" || f.Message.SenderKey() != "irc:ann" || f.Role != Member || f.Door != FrontendChannel {
+		t.Errorf("the facts are %+v", f)
+	}
+	if m.Channel != message.ConsoleChannel || Local(message.ConsoleChannel) {
+		t.Error("the message itself has changed, or the console counts as this machine")
 	}
 }

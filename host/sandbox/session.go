@@ -230,6 +230,9 @@ func (s *Session) lives() bool {
 	return s.launch.admitted.Load()
 }
 
+// Session returns the session whose sandbox it is.
+func (s *Session) Session() message.WorkspaceKey { return s.session }
+
 // Name implements machine.Machine.
 func (s *Session) Name() string { return s.name }
 

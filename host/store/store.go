@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/access/signins"
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -63,6 +64,9 @@ type Store interface {
 	turnlog.Leftovers
 	turnlog.Halts
 	turnlog.Trails
+	turnlog.Talk
+	turnlog.Own
+	turnlog.Lists
 	memory.Notes
 	memory.Extractions
 	timetable.Schedules
@@ -71,11 +75,14 @@ type Store interface {
 	consent.Elevations
 	consent.Audit
 	pairings.Store
+	signins.Store
 	journal.Decisions
 	journal.Changes
 	journal.Shadows
 	usage.Log
 	egress.Records
+	Journal
+	KeyedWrites
 	Values
 	Owners
 	Pruning

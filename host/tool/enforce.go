@@ -244,7 +244,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, 
 	}
 	r, records := e.config.Policies.Tool(ctx, policy.ToolFacts{
 		Facts: policy.Facts{
-			Message: s.Message,
+			Message: s.Message.Own(),
 			Role:    s.Role,
 			Door:    s.Door,
 			Labels:  s.Labels,

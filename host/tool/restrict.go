@@ -227,3 +227,17 @@ func displayNames(sandboxes []string) string {
 	}
 	return strings.Join(quoted, ", ")
 }
+
+// Outlook is what the configuration alone says about the calls of a tool. It lets none run.
+type Outlook struct {
+	Action  Action
+	Where   string
+	Reasons []string
+}
+
+// OutlookOf returns what is decided about the calls of a tool as long as no policy restricts them and nothing is elevated.
+func OutlookOf(spec Spec, s Subject) Outlook {
+	v := Decision{spec: spec}
+	place(s, policy.Restrictions{}, "", &v)
+	return Outlook{v.Action, v.Where, v.Reasons}
+}

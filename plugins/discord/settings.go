@@ -16,12 +16,12 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	API            string   `json:"api"`             // base URL of the REST API
-	CDN            []string `json:"cdn"`             // base URLs from which attachments are fetched
-	MessageContent bool     `json:"message_content"` // true; needs the switch of the same name in the developer portal
-	Commands       bool     `json:"commands"`        // true: /ask, /new and /stop are registered
-	Guilds         []string `json:"guilds"`          // where they are; everywhere when empty
-	CatchUp        int      `json:"catch_up"`        // messages of one channel that are fetched after an absence; 500
+	API            string   `json:"api" doc:"The base address of the REST API."`
+	CDN            []string `json:"cdn" doc:"The base addresses from which attachments are fetched."`
+	MessageContent bool     `json:"message_content" doc:"Read messages that do not mention the bot; needs the switch of the same name in the developer portal." default:"true"`
+	Commands       bool     `json:"commands" doc:"Register /ask, /new and /stop." default:"true"`
+	Guilds         []string `json:"guilds" doc:"The ids of the servers that have them; all if empty."`
+	CatchUp        int      `json:"catch_up" doc:"Messages of one channel that are fetched after an absence." default:"500"`
 
 	token string
 }

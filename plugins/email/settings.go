@@ -20,22 +20,22 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	IMAP     string `json:"imap"`     // host:port
-	SMTP     string `json:"smtp"`     // host:port
-	IMAPTLS  string `json:"imap_tls"` // implicit, starttls, none; by the port
-	SMTPTLS  string `json:"smtp_tls"`
-	Insecure bool   `json:"insecure"` // lets none be chosen for a server on loopback
-	CA       string `json:"ca"`       // PEM of the authorities to trust instead of the system's
-	User     string `json:"user"`     // login; the address
-	Address  string `json:"address"`  // Flynn's own, "flynn@example.org"
-	Name     string `json:"name"`     // shown beside it
-	Mailbox  string `json:"mailbox"`
+	IMAP     string `json:"imap" doc:"The server that mails come from, as host:port."`
+	SMTP     string `json:"smtp" doc:"The server that mails go to, as host:port."`
+	IMAPTLS  string `json:"imap_tls" doc:"How the connection is encrypted; missing, it is by the port." enum:"implicit,starttls,none"`
+	SMTPTLS  string `json:"smtp_tls" doc:"The same for the server that mails go to." enum:"implicit,starttls,none"`
+	Insecure bool   `json:"insecure" doc:"Let none be chosen for a server on this machine." default:"false"`
+	CA       string `json:"ca" doc:"PEM text of the authorities to trust instead of those of the system."`
+	User     string `json:"user" doc:"The login; missing, it is the address."`
+	Address  string `json:"address" doc:"The address of this Flynn, such as flynn@example.org."`
+	Name     string `json:"name" doc:"The name that is shown beside it."`
+	Mailbox  string `json:"mailbox" doc:"The mailbox that is read."`
 	// SentMailbox is the mailbox for copies of sent mails; none by default.
-	SentMailbox string `json:"sent_mailbox"`
-	PollSeconds int    `json:"poll_seconds"` // the longest interval between checks of the mailbox
+	SentMailbox string `json:"sent_mailbox" doc:"The mailbox for copies of sent mails; none if empty."`
+	PollSeconds int    `json:"poll_seconds" doc:"The longest time between two looks at the mailbox."`
 	// RequireAuthenticated marks the ids of senders whom the receiving server did not confirm.
-	RequireAuthenticated bool   `json:"require_authenticated"`
-	AuthservID           string `json:"authserv_id"` // by which the receiving server signs its Authentication-Results
+	RequireAuthenticated bool   `json:"require_authenticated" doc:"Mark the ids of senders whom the receiving server did not confirm."`
+	AuthservID           string `json:"authserv_id" doc:"The name by which the receiving server signs its Authentication-Results."`
 
 	password, smtpPassword string
 	greet                  time.Duration // a server has for its first line

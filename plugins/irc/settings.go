@@ -16,21 +16,21 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	Address  string   `json:"address"`  // host:port of the server
-	TLS      bool     `json:"tls"`      // true
-	Nick     string   `json:"nick"`     // flynn
-	User     string   `json:"user"`     // the nick
-	RealName string   `json:"realname"` // Flynn
-	Channels []string `json:"channels"` // joined after every connect
+	Address  string   `json:"address" doc:"The server, as host:port."`
+	TLS      bool     `json:"tls" doc:"Encrypt the connection." default:"true"`
+	Nick     string   `json:"nick" doc:"The name in the network." default:"flynn"`
+	User     string   `json:"user" doc:"The user name of the login." default:"flynn"`
+	RealName string   `json:"realname" doc:"The name that others are shown." default:"Flynn"`
+	Channels []string `json:"channels" doc:"Channels to join after every connect, such as #flynn."`
 	// Identity selects the id of a sender: "account", which the network's services verify, or "nick", which anybody can take while it is
 	// free.
 	// plugin.toml names the latter under claimed_when.
-	Identity string `json:"identity"` // account
-	Account  string `json:"account"`  // for SASL, with the secret sasl_password
+	Identity string `json:"identity" doc:"The id of a sender: account, which the services of the network verify, or nick, which anybody can take while it is free." default:"account" enum:"account,nick"`
+	Account  string `json:"account" doc:"The account for SASL, with the secret sasl_password."`
 	// FloodBurst lines go out at once, then one each FloodIntervalMS.
-	FloodBurst      int `json:"flood_burst"`       // 5
-	FloodIntervalMS int `json:"flood_interval_ms"` // 2000
-	MaxLines        int `json:"max_lines"`         // 40, of one answer
+	FloodBurst      int `json:"flood_burst" doc:"So many lines go out at once, the others one by one." default:"5"`
+	FloodIntervalMS int `json:"flood_interval_ms" doc:"The milliseconds between them." default:"2000"`
+	MaxLines        int `json:"max_lines" doc:"The longest answer, in lines." default:"40"`
 
 	password, sasl string
 }

@@ -18,11 +18,11 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	Homeserver string `json:"homeserver"` // base URL of the client-server API
-	UserID     string `json:"user_id"`    // Flynn's own, "@flynn:example.org"
+	Homeserver string `json:"homeserver" doc:"The base address of the client-server API, such as https://matrix.example.org."`
+	UserID     string `json:"user_id" doc:"The user of this Flynn, such as @flynn:example.org."`
 	// AcceptInvites are globs for the people whose invitations are accepted; none by default.
-	AcceptInvites []string `json:"accept_invites"`
-	SyncSeconds   int      `json:"sync_seconds"` // 30, of one long poll
+	AcceptInvites []string `json:"accept_invites" doc:"Globs for the people whose invitations are accepted; none if empty."`
+	SyncSeconds   int      `json:"sync_seconds" doc:"The length of one wait for messages." default:"30"`
 
 	token string
 }

@@ -16,12 +16,12 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	APIURL string `json:"api_url"` // https://slack.com/api/
+	APIURL string `json:"api_url" doc:"The base address of the Web API." default:"https://slack.com/api/"`
 	// Threads says where a mention in a channel is answered: in a thread of its own ("mentions"), or in the channel ("never").
-	Threads string `json:"threads"`
+	Threads string `json:"threads" doc:"Where a mention in a channel is answered: mentions in a thread of its own, never in the channel." enum:"mentions,never"`
 	// FollowThreads takes every message of a thread in which Flynn was called as meant for it.
-	FollowThreads bool `json:"follow_threads"` // true
-	CatchUpHours  int  `json:"catch_up_hours"` // 24; 0: missed messages are not fetched
+	FollowThreads bool `json:"follow_threads" doc:"Take every message of a thread in which Flynn was called as meant for it." default:"true"`
+	CatchUpHours  int  `json:"catch_up_hours" doc:"How far back missed messages are fetched; 0 fetches none." default:"24"`
 
 	app, bot string
 }

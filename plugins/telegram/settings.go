@@ -16,13 +16,13 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	APIURL string `json:"api_url"` // https://api.telegram.org, or a Bot API server of one's own
-	Mode   string `json:"mode"`    // "poll", or "webhook" through the host's listener
+	APIURL string `json:"api_url" doc:"The address of the Bot API, or of a Bot API server of your own." default:"https://api.telegram.org"`
+	Mode   string `json:"mode" doc:"poll asks Telegram for messages; webhook gets them through the listener for webhooks of this Flynn." default:"poll" enum:"poll,webhook"`
 	// Quote selects where an answer quotes the message that it answers: "groups", "always" or "never".
-	Quote string `json:"quote"`
+	Quote string `json:"quote" doc:"Where an answer quotes the message that it answers." default:"groups" enum:"groups,always,never"`
 	// LinkPreviews lets Telegram fetch the links of an answer to show a preview. Off, since a link that an attacker made the model write can
 	// carry away what should stay in the conversation.
-	LinkPreviews bool `json:"link_previews"`
+	LinkPreviews bool `json:"link_previews" doc:"Let Telegram fetch the links of an answer to show a preview: a link that the model was made to write can carry away what should stay in the conversation." default:"false"`
 
 	token string
 }

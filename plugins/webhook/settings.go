@@ -18,9 +18,9 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	Path       string `json:"path"`        // below the instance's own path at the host
-	DeliverURL string `json:"deliver_url"` // where answers are posted to
-	TimeoutMS  int    `json:"timeout_ms"`  // 10000, of one post
+	Path       string `json:"path" doc:"The path below that of the instance at which messages arrive."`
+	DeliverURL string `json:"deliver_url" doc:"The address that answers are posted to."`
+	TimeoutMS  int    `json:"timeout_ms" doc:"The longest time of one post." default:"10000"`
 
 	secret []byte
 }

@@ -16,20 +16,20 @@ var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	Mode string `json:"mode"` // "cloud" or "linked"
+	Mode string `json:"mode" doc:"cloud is the Cloud API of a business, linked a device that is linked to an account by a code." enum:"cloud,linked"`
 
 	// Of the Cloud API.
-	APIURL           string `json:"api_url"`         // https://graph.facebook.com/v23.0
-	PhoneNumberID    string `json:"phone_number_id"` // of the business, not the number itself
-	Template         string `json:"template"`        // with one variable in its body, for answers outside of the 24 hours
-	TemplateLanguage string `json:"template_language"`
-	ReadReceipts     bool   `json:"read_receipts"` // true
+	APIURL           string `json:"api_url" doc:"The base address of the Cloud API."`
+	PhoneNumberID    string `json:"phone_number_id" doc:"The id of the phone number at Meta, not the number itself."`
+	Template         string `json:"template" doc:"A template with one variable in its body, for answers later than 24 hours."`
+	TemplateLanguage string `json:"template_language" doc:"The language of the template."`
+	ReadReceipts     bool   `json:"read_receipts" doc:"Show people that their messages were read." default:"true"`
 	// ConfirmMS is how long a send waits for WhatsApp to say that it failed after all.
-	ConfirmMS int `json:"confirm_ms"` // 2000
+	ConfirmMS int `json:"confirm_ms" doc:"How long a send waits for WhatsApp to say that it failed after all." default:"2000"`
 
 	// Of the linked device.
-	DeviceName string `json:"device_name"` // Flynn
-	Groups     bool   `json:"groups"`      // true: groups are listened to
+	DeviceName string `json:"device_name" doc:"The name of the linked device." default:"Flynn"`
+	Groups     bool   `json:"groups" doc:"Listen to groups." default:"true"`
 
 	token, secret, verify string
 }

@@ -16,7 +16,7 @@ const UpdateSchemaEnv = "FLYNN_UPDATE_SCHEMA"
 // CheckSchema fails unless a file, the config.schema of plugin.toml, is the JSON schema of the struct into which the plugin decodes its
 // settings: its keys and their types, and no other keys. The host checks an operator's settings against that file before it starts the
 // plugin. The plugin itself has to check what a schema cannot express, such as that a key is required in one mode only. Run the test with
-// FLYNN_UPDATE_SCHEMA=1 to write the file.
+// FLYNN_UPDATE_SCHEMA=1 to write the file. Fields may have the tags doc, default and enum, which the console's form shows.
 func CheckSchema(t testing.TB, file string, settings any) {
 	t.Helper()
 	s, err := schemaOf(reflect.TypeOf(settings))
@@ -68,6 +68,29 @@ func schemaOf(t reflect.Type) (map[string]any, error) {
 	return nil, fmt.Errorf("settings of type %s are not supported", t)
 }
 
+// describe adds what the tags of a field say for those who fill in a form: doc, a sentence or two; default, the value of a missing key; and
+// enum, the only values, with commas between them.
+func describe(s map[string]any, tag reflect.StructTag) error {
+	if doc := tag.Get("doc"); doc != "" {
+		s["description"] = doc
+	}
+	if text, ok := tag.Lookup("default"); ok {
+		if s["type"] == "string" {
+			s["default"] = text
+		} else {
+			var value any
+			if err := json.Unmarshal([]byte(text), &value); err != nil {
+				return fmt.Errorf("default %q: %w", text, err)
+			}
+			s["default"] = value
+		}
+	}
+	if enum := tag.Get("enum"); enum != "" {
+		s["enum"] = strings.Split(enum, ",")
+	}
+	return nil
+}
+
 func schemaOfStruct(t reflect.Type) (map[string]any, error) {
 	properties := map[string]any{}
 	for i := range t.NumField() {
@@ -82,6 +105,9 @@ func schemaOfStruct(t reflect.Type) (map[string]any, error) {
 		s, err := schemaOf(f.Type)
 		if err != nil {
 			return nil, err
+		}
+		if err := describe(s, f.Tag); err != nil {
+			return nil, fmt.Errorf("the tags of %s: %w", f.Name, err)
 		}
 		properties[name] = s
 	}

@@ -2,6 +2,7 @@ package pairing
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/pairings"
@@ -122,4 +123,16 @@ func (d *Service) SetRole(ctx context.Context, sender message.SenderKey, role, b
 	d.cfg.Events.Publish(Happened{Raised, sender})
 	d.cfg.Log.Info("pairing", "sender", sender, "role", role, "by", by)
 	return nil
+}
+
+// Erase ends the pairing of a sender and deletes what is stored of his requests and his wrong codes. It is no error if there is nothing.
+func (d *Service) Erase(ctx context.Context, sender message.SenderKey, by string) error {
+	if err := d.Revoke(ctx, sender, by); err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.rows, sender)
+	d.publish()
+	return errors.Join(d.cfg.Store.DropPairing(context.WithoutCancel(ctx), sender), d.dropGuesses(ctx, string(sender)))
 }

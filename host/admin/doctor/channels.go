@@ -78,6 +78,9 @@ func (x *exam) prove(ctx context.Context, name string) {
 		x.down(ChannelDegraded, name, string(degraded), "flynn channel test "+name)
 	case err != nil:
 		x.down(ChannelDown, name, err.Error(), "flynn channel test "+name)
+	case proof.Login:
+		x.at(Finding{Code: ChannelToken, What: "channel " + name + " waits until a person links it to a device", Mend: "start flynn, then scan the code", Command: "flynn plugin login " + name},
+			"channels", name)
 	default:
 		x.privacy(name, proof.Detail)
 		var loose []gateway.PluginMeasure

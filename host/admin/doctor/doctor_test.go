@@ -80,7 +80,7 @@ type site struct {
 	free   uint64 // bytes on the disk
 	system string
 	// host answers for a running flynn; nil is none.
-	host *running
+	host *Running
 }
 
 // sound returns a site on which nothing is wrong or weak, with a store that has been used.
@@ -289,17 +289,17 @@ var brokenSites = []broken{
 	{ChannelDegraded, "", func(s *site) { s.channel("lost", "") }, nil},
 	{ChannelDegraded, "of a running flynn", func(s *site) {
 		s.channel("", "")
-		s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Degraded), Detail: "degraded: no account-tag"}}}
+		s.host = &Running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Degraded), Detail: "degraded: no account-tag"}}}
 	}, nil},
 	{ChannelDown, "ends", func(s *site) { s.channel("fails", "") }, nil},
 	{ChannelDown, "of a running flynn", func(s *site) {
 		s.channel("", "")
-		s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Quarantined), LastError: "it fell over"}}}
+		s.host = &Running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Quarantined), LastError: "it fell over"}}}
 	}, nil},
 	{ChannelToken, "", func(s *site) { s.channel("refused", "") }, nil},
 	{ChannelToken, "of a running flynn", func(s *site) {
 		s.channel("", "")
-		s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Degraded), Detail: plugin.CredentialRefused + ": no"}}}
+		s.host = &Running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "tele", State: string(plugin.Degraded), Detail: plugin.CredentialRefused + ": no"}}}
 	}, nil},
 	{ChannelPrivacy, "", func(s *site) { s.channel("", "access_groups = \"all\"") }, []Code{PluginLoose}},
 	{WebhookUnreachable, "another server", func(s *site) {
@@ -311,7 +311,7 @@ var brokenSites = []broken{
 	{EngineSilent, "", func(s *site) { s.text += "[sandbox]\nenabled = true\nengine = \"unix:///no/engine.sock\"\n" }, nil},
 	{EngineSilent, "of a running flynn", func(s *site) {
 		s.text += "[sandbox]\nenabled = true\nengine = \"unix:///no/engine.sock\"\n"
-		s.host = &running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}}
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}}
 	}, nil},
 	{EngineRuntime, "", func(s *site) { s.engine(); s.text += "runtime = \"runsc\"\n" }, []Code{SandboxImage}},
 	{SandboxImage, "", func(s *site) { s.engine() }, nil},
@@ -332,7 +332,7 @@ var brokenSites = []broken{
 	{PluginDown, "", func(s *site) {
 		s.write("plugin/plugin.toml", "manifest = 1\nname = \"tt\"\nversion = \"1.0.0\"\nkinds = [\"tools\"]\nprotocols = [1]\nexec = { any = [\"sh\", \"main.sh\"] }\n")
 		s.text += "[plugins.dev_paths]\ntt = \"plugin\"\n[tools.t]\nplugin = \"tt\"\n"
-		s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "t", State: string(plugin.Backoff), LastError: "it fell over"}}}
+		s.host = &Running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{{Name: "t", State: string(plugin.Backoff), LastError: "it fell over"}}}
 	}, nil},
 	{PluginLoose, "without a launcher", func(s *site) { s.channel("", "") }, nil},
 	{PluginLoose, "off", func(s *site) {
@@ -379,22 +379,22 @@ var brokenSites = []broken{
 		s.Cleanup(func() { _ = ln.Close() })
 	}, nil},
 	{AddressTaken, "by another flynn", func(s *site) {
-		s.host = &running{}
+		s.host = &Running{}
 		s.serve()
 		s.host = nil
 		s.write("data/gateway.token", strings.Repeat("u", 43)+"\n")
 	}, nil},
-	{VersionDiffers, "", func(s *site) { s.host = &running{Status: gateway.Status{Version: "v0"}} }, nil},
+	{VersionDiffers, "", func(s *site) { s.host = &Running{Status: gateway.Status{Version: "v0"}} }, nil},
 	{Halted, "", func(s *site) {
-		s.host = &running{Status: gateway.Status{Version: up, Halt: &gateway.HaltStatus{By: "web:owner"}}}
+		s.host = &Running{Status: gateway.Status{Version: up, Halt: &gateway.HaltStatus{By: "web:owner"}}}
 	}, nil},
 	{LogRepeats, "of a channel", func(s *site) {
-		s.host = &running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{
+		s.host = &Running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{
 			{Level: "WARN", Area: "plugin", Message: "connection ended", Instance: "tele", Detail: "refused", Count: 7},
 		}}
 	}, nil},
 	{LogRepeats, "", func(s *site) {
-		s.host = &running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{{Level: "WARN", Area: "agent", Message: "it is odd", Count: 7}}}
+		s.host = &Running{Status: gateway.Status{Version: up}, Repeats: []hostlog.Repeat{{Level: "WARN", Area: "agent", Message: "it is odd", Count: 7}}}
 	}, nil},
 }
 
@@ -417,7 +417,7 @@ func (s *site) version(n uint32) {
 // public serves webhooks at an address, for a running flynn.
 func (s *site) public(url string) {
 	s.text = strings.Replace(s.text, "PUBLIC\n", fmt.Sprintf("hooks_listen = \"127.0.0.1:7352\"\npublic_url = %q\n", url), 1)
-	s.host = &running{Status: gateway.Status{Version: up}}
+	s.host = &Running{Status: gateway.Status{Version: up}}
 }
 
 func codes(r Report) (all []Code) {
@@ -490,13 +490,13 @@ func TestSoundSitesHaveNoFindings(t *testing.T) {
 		"a limit that passes":        func(s *site) { s.model(modeltest.RateLimited(time.Second), listed, time.Now(), "") },
 		"a running flynn": func(s *site) {
 			s.channel("", "")
-			s.host = &running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{
+			s.host = &Running{Status: gateway.Status{Version: up}, Plugins: []gateway.PluginStatus{
 				{Name: "tele", State: string(plugin.Starting), Since: time.Now()},
 			}}
 		},
 		"a running flynn with a key of its own": func(s *site) {
 			s.text += "[models.default]\nprovider = \"anthropic\"\nmodel = \"m\"\napi_key_env = \"NO_SUCH_KEY\"\n"
-			s.host = &running{Status: gateway.Status{Version: up}}
+			s.host = &Running{Status: gateway.Status{Version: up}}
 		},
 		"webhooks": func(s *site) {
 			values, err := sqlite.Open(s.Context(), s.TempDir())
@@ -583,7 +583,7 @@ func TestMacOS(t *testing.T) {
 		s.system = system
 		s.channel("", "")
 		s.text += "[sandbox]\nenabled = true\nengine = \"unix:///no/engine.sock\"\n"
-		s.host = &running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}, Plugins: []gateway.PluginStatus{
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}, Plugins: []gateway.PluginStatus{
 			{Name: "tele", State: string(plugin.Ready), Containment: measures},
 		}}
 		r := s.look()

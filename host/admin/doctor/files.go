@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -92,6 +93,40 @@ func Fix(f Finding) error {
 		return fmt.Errorf("%s is neither a file nor a folder: look at it yourself", f.File)
 	}
 	return os.Chmod(f.File, info.Mode()&^fs.FileMode(f.remove))
+}
+
+// ErrPerson is the error of a code that only a person can mend.
+var ErrPerson = errors.New("only a person can mend this")
+
+// ErrNoCode is the error of a code that no finding has.
+var ErrNoCode = errors.New("no finding has this code")
+
+// Mend looks for the findings of a code that Fix can mend, mends them, and returns them.
+func Mend(ctx context.Context, s Subject, code Code) ([]Finding, error) {
+	switch {
+	case !slices.Contains(Codes(), code):
+		return nil, ErrNoCode
+	case code != FileReadable && code != FileWritable:
+		return nil, ErrPerson
+	}
+	x := &exam{Subject: s}
+	if x.Config, x.LoadError = config.LoadBeside(s.Path, s.Getenv, s.Checks...); x.LoadError != nil {
+		x.Config = nil
+		checkLoading(x)
+	} else {
+		checkFiles(ctx, x)
+	}
+	var mended []Finding
+	for _, f := range x.report.Findings {
+		if f.Code != code || !f.Fixable {
+			continue
+		}
+		if err := Fix(f); err != nil {
+			return mended, fmt.Errorf("mend %s: %w", f.Code, err)
+		}
+		mended = append(mended, f)
+	}
+	return mended, nil
 }
 
 // megabytes is a size for people.

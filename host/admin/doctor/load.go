@@ -27,6 +27,8 @@ type Subject struct {
 	Version  string
 	// Log says what is built.
 	Log *slog.Logger
+	// Host is what the host that looks at itself reports. Without it the running host is asked over its gateway, if one runs.
+	Host func(ctx context.Context) *Running
 }
 
 // input is what a subject consists of.
@@ -40,12 +42,12 @@ type input struct {
 	Warnings []config.Error
 	Sources  []policy.Source // the policies of Config
 	// Running is the host that runs on the configuration; nil if none answers. Then Unanswered says why, if anything listens at all.
-	Running    *running
+	Running    *Running
 	Unanswered error
 }
 
-// running is what the running host reports.
-type running struct {
+// Running is what the running host reports.
+type Running struct {
 	Status  gateway.Status
 	Plugins []gateway.PluginStatus
 	Repeats []hostlog.Repeat
@@ -65,7 +67,11 @@ func (s Subject) load(ctx context.Context) (in input) {
 	}
 	in.Sources = configured.Sources(in.Config, s.Log)
 	in.Warnings = lint.All(in.Config, in.Sources)
-	in.Running, in.Unanswered = ask(ctx, in.Config)
+	if s.Host != nil {
+		in.Running = s.Host(ctx)
+	} else {
+		in.Running, in.Unanswered = ask(ctx, in.Config)
+	}
 	return in
 }
 
@@ -73,12 +79,12 @@ func (s Subject) load(ctx context.Context) (in input) {
 const askTimeout = 5 * time.Second
 
 // ask asks the running host; nil if none answers.
-func ask(ctx context.Context, c *config.Config) (*running, error) {
+func ask(ctx context.Context, c *config.Config) (*Running, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var r running
+	var r Running
 	for path, answer := range map[string]any{"/api/v1/status": &r.Status, "/api/v1/plugins": &r.Plugins, "/api/v1/logs/repeats": &r.Repeats} {
-		err := client.Ask(ctx, c, path, nil, answer)
+		err := client.Get(ctx, c, path, answer)
 		if errors.Is(err, client.ErrNotRunning) {
 			return nil, nil
 		}

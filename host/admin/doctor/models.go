@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
 )
@@ -63,7 +65,7 @@ func (x *exam) model(ctx context.Context, m config.Model, tiers []string) {
 	var noList error
 	var wait sync.WaitGroup
 	wait.Go(func() { listing, noList = setup.List(ctx, m) })
-	_, failure := setup.ProveModel(ctx, m)
+	_, failure := prove.Model(ctx, m)
 	wait.Wait()
 	if off := offset(listing); off.Abs() > maxOffset {
 		x.clock(off, "the server of tier "+tiers[0])
@@ -91,9 +93,9 @@ func offset(l setup.Listing) time.Duration {
 
 // modelFails reports why a model does not answer.
 func (x *exam) modelFails(ctx context.Context, m config.Model, tiers []string, failure error, answers bool, l setup.Listing) {
-	fault, words := setup.FaultOf(m, failure)
-	slow := fault == setup.Slow || ctx.Err() != nil
-	if fault == setup.Limited || slow && answers {
+	fault, words := prove.FaultOf(m, failure)
+	slow := fault == prove.Slow || ctx.Err() != nil
+	if fault == prove.Limited || slow && answers {
 		x.unexamined("the model of %s, because it is busy: flynn model test %s waits longer", named("tier", tiers), tiers[0])
 		return
 	}
@@ -102,16 +104,16 @@ func (x *exam) modelFails(ctx context.Context, m config.Model, tiers []string, f
 	switch {
 	case slow:
 		f.Code, f.What = ModelUnreachable, named("tier", tiers)+": no answer within "+modelDeadline.String()
-	case fault == setup.Unreachable:
+	case fault == prove.Unreachable:
 		f.Code = ModelUnreachable
-	case fault == setup.KeyRefused:
+	case fault == prove.KeyRefused:
 		f.Code, f.Mend, f.Command = ModelKeyRefused, "give the key again", add
 		if m.APIKeyEnv != "" {
 			f.Mend, f.Command = "put another key into the environment variable "+m.APIKeyEnv+" of flynn, or store one", add
 		}
-	case fault == setup.NoCredit:
+	case fault == prove.NoCredit:
 		f.Code, f.Mend = ModelNoCredit, "top the account up"
-	case fault == setup.NoSuchModel:
+	case fault == prove.NoSuchModel:
 		f.Code, f.Mend, f.Command = ModelUnknown, "choose another", add
 		if near := config.Nearest(m.Model, names(l)); near != "" && near != m.Model {
 			f.Mend = fmt.Sprintf("the server has %q: write that, or choose another", near)

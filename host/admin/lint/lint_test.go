@@ -90,7 +90,7 @@ func TestPolicies(t *testing.T) {
 		{"not that of the agent", guard("a", "agents = [\"coder\"]\n[policies.data]\nsandbox = \"strict\"\n"),
 			[]string{`16 policies[0].data.sandbox agent coder has its own sandbox, "box"`}},
 		{"two sandboxes", guard("a", "agents = [\"main\"]\n[policies.data]\nsandbox = \"strict\"\n") + guard("b", "agents = [\"m*\"]\n[policies.data]\nsandbox = \"box\"\n"),
-			[]string{`23 policies[1].data.sandbox it and policy "a" demand different sandboxes (their data name the sandboxes "strict" and "box"; agent main, channel mcp)`}},
+			[]string{`23 policies[1].data.sandbox it and policy "a" demand different sandboxes (their data name the sandboxes "strict" and "box"; agent main, channel console)`}},
 		{"two sandboxes at different places", guard("a", "agents = [\"main\"]\nchannels = [\"web\"]\n[policies.data]\nsandbox = \"strict\"\n") +
 			guard("b", "agents = [\"main\"]\nchannels = [\"terminal\"]\n[policies.data]\nsandbox = \"box\"\n"), nil},
 	} {

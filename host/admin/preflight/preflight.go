@@ -2,7 +2,7 @@
 // policies whose module does not load or fails its own cases, an engine that does not answer. A host starts all the same and logs these;
 // flynn config check reports them before.
 //
-// Start with Check. The package starts no plugin and changes nothing.
+// Start with All, which flynn config check prints, and with Check for its parts. The package starts no plugin and changes nothing.
 package preflight
 
 import (
@@ -17,10 +17,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
@@ -37,6 +41,19 @@ const (
 func Check(ctx context.Context, c *config.Config, policies []policy.Source) (wrong, warnings config.Errors) {
 	wrong = append(Plugins(c), Policies(ctx, c, policies)...)
 	return wrong, Engine(ctx, c)
+}
+
+// All returns everything that flynn config check reports about a configuration that can be loaded. log says what is built.
+func All(ctx context.Context, c *config.Config, log *slog.Logger) (wrong, warnings config.Errors) {
+	sources := configured.Sources(c, log)
+	wrong, weak := Check(ctx, c, sources)
+	wrong = append(wrong, instances.CheckAllSettings(c)...)
+	warnings = slices.Concat(c.Renamed, access.Warnings(c), lint.All(c, sources), weak)
+	warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
+		return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
+	})
+	slices.SortStableFunc(wrong, func(a, b config.Error) int { return a.Line - b.Line })
+	return wrong, warnings
 }
 
 // Plugins returns the enabled instances whose plugins are not installed.

@@ -84,10 +84,9 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 	if wanted.Recipe().Strategy() == image.AsIs {
 		return wanted, nil
 	}
-	var ref string
-	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.Images().Prepare(ctx, wanted); return err })
-	wanted.Image, wanted.Packages, wanted.Binaries, wanted.Dockerfile, wanted.BuildContext = ref, nil, nil, "", ""
-	return wanted, err
+	prepared := wanted
+	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { prepared, err = m.Prepared(ctx, wanted); return err })
+	return prepared, err
 }
 
 // imageNames returns a function that returns a sandbox's image and strategy. If the image cannot be resolved, because there is no engine or

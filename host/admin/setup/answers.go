@@ -45,6 +45,9 @@ type ChannelAnswers struct {
 	Files    map[string]string `toml:"secret_files"` // files with the secrets, by the names of the secrets
 	Envs     map[string]string `toml:"secret_envs"`  // variables with the secrets
 	Owner    string            `toml:"owner"`        // "instance:platform-id", or the id alone
+
+	// Secrets are those that were typed already, by their names.
+	Secrets map[string]config.Secret `toml:"-"`
 }
 
 // ReadAnswers reads answers from a TOML file. Paths in it count from its folder.

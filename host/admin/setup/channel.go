@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/internal/schema"
@@ -53,6 +55,10 @@ func (s *Setup) AskChannel(ctx context.Context, c *config.Config, a ChannelAnswe
 		if !slices.Contains(p.Config.Secrets, name) {
 			return nil, fmt.Errorf("plugin %s has no secret %q: it has %s", p.Name, name, strings.Join(p.Config.Secrets, ", "))
 		}
+	}
+	if a.Secrets != nil { // somebody filled in a form
+		maps.Copy(ch.Secrets, a.Secrets)
+		return ch, nil
 	}
 	if err := s.askSecrets(ctx, ch, a.Files); err != nil {
 		return nil, err
@@ -134,8 +140,8 @@ func (s *Setup) askSecrets(ctx context.Context, ch *Channel, files map[string]st
 		help := "it is stored in a file that only you can read"
 		if len(ch.Plugin.Config.Secrets) > 1 {
 			help = "leave it empty if there is none"
-		} else if ch.Plugin.Name == "telegram" {
-			help = "write /newbot to @BotFather in Telegram, and paste the token that he answers with"
+		} else if said := SecretHelp(ch.Plugin.Name, name); said != "" {
+			help = said
 		}
 		secret, err := s.Asker.Secret(ctx, strings.ReplaceAll(name, "_", " ")+" of "+ch.Name, help)
 		switch {
@@ -149,13 +155,21 @@ func (s *Setup) askSecrets(ctx context.Context, ch *Channel, files map[string]st
 	return nil
 }
 
+// SecretHelp says where a secret comes from; "" if that is not known here.
+func SecretHelp(plugin, secret string) string {
+	if plugin == "telegram" && secret == "token" {
+		return "write /newbot to @BotFather in Telegram, and paste the token that he answers with"
+	}
+	return ""
+}
+
 // askSettings asks for the settings that the plugin's schema requires.
 func (s *Setup) askSettings(ctx context.Context, ch *Channel) error {
 	for _, f := range ch.Plugin.Settings.Fields() {
 		if _, ok := ch.Settings[f.Key]; ok || !f.Required {
 			continue
 		}
-		text, err := s.Asker.Text(ctx, f.Key+" of "+ch.Name, oneLine(f.Description), "", func(text string) error {
+		text, err := s.Asker.Text(ctx, f.Key+" of "+ch.Name, prove.OneLine(f.Description), "", func(text string) error {
 			_, err := ParseSetting(f, text)
 			return err
 		})
@@ -233,6 +247,10 @@ func (s *Setup) prove(ctx context.Context, c *config.Config, ch *Channel) error 
 		return err
 	}
 	ch.Proof = proof
+	if proof.Login {
+		s.Asker.Say("It waits until a person links it to a device. Once flynn runs, scan the code of: flynn plugin login " + ch.Name)
+		return nil
+	}
 	s.Asker.Say(strings.TrimSpace(fmt.Sprintf("It does, after %v: %s", proof.Took.Round(time.Millisecond), proof.Detail)))
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 )
@@ -21,7 +23,7 @@ type Model struct {
 	Name   string
 	Key    config.Secret // to be written to a file; empty: none, or KeyEnv names it
 	KeyVar string        // the variable that the configuration names
-	Proof  ModelProof
+	Proof  prove.Proof
 }
 
 // config is the tier for a proof.
@@ -30,7 +32,7 @@ func (m Model) config(getenv func(string) string) config.Model {
 	if m.KeyVar != "" {
 		key = config.Secret(getenv(m.KeyVar))
 	}
-	return config.Model{Provider: m.Provider, Model: m.Name, BaseURL: m.BaseURL, APIKey: key, MaxOutputTokens: proofTokens, TimeoutSeconds: 120}
+	return config.Model{Provider: m.Provider, Model: m.Name, BaseURL: m.BaseURL, APIKey: key, MaxOutputTokens: prove.Tokens, TimeoutSeconds: 120}
 }
 
 // secretName names the file of the model's key.
@@ -62,12 +64,12 @@ func (s *Setup) PickModel(ctx context.Context, a Answers, found Found) (Model, e
 func (s *Setup) proveModel(ctx context.Context, m *Model) (why string, err error) {
 	s.Asker.Say("Asking " + m.Name + " for one word…")
 	cfg := m.config(s.Getenv)
-	m.Proof, err = ProveModel(ctx, cfg)
+	m.Proof, err = prove.Model(ctx, cfg)
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return ExplainModel(cfg, err), nil
+		return prove.Explain(cfg, err), nil
 	}
 	s.Asker.Say(fmt.Sprintf("It answered in %v.", m.Proof.Took.Round(time.Millisecond)))
 	return "", nil

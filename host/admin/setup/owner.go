@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -52,7 +54,7 @@ func (s *Setup) WaitForOwner(ctx context.Context, h Host, channel string) (messa
 
 // confirm asks whether a request is that of the person at the terminal.
 func (s *Setup) confirm(ctx context.Context, h Host, e gateway.AccessEntry) (bool, error) {
-	who := fmt.Sprintf("%s (%s)", oneLine(e.Name), oneLine(string(e.Sender)))
+	who := fmt.Sprintf("%s (%s)", prove.OneLine(e.Name), prove.OneLine(string(e.Sender)))
 	if e.Identity != string(message.SendersProved) {
 		s.Asker.Say(who + " has written, but the platform does not prove who that is: nobody becomes an owner by that.")
 		return false, nil

@@ -54,6 +54,24 @@ func (s *Setup) AddChannel(ctx context.Context, f *edit.File, a Answers) (*Chann
 	return ch, err
 }
 
+// TryChannel finds out what a channel needs, puts it into the file, which is not saved, and proves it. Its secrets are not written.
+func (s *Setup) TryChannel(ctx context.Context, f *edit.File, a Answers) (*Channel, error) {
+	c, err := f.Load(s.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := s.AskChannel(ctx, c, a.Channel)
+	if err != nil {
+		return nil, err
+	}
+	return ch, s.tryChannel(ctx, f, ch, a, SecretsDir(c))
+}
+
+// WriteSecrets writes the secrets of a channel that TryChannel has proved.
+func (s *Setup) WriteSecrets(c *config.Config, ch *Channel) error {
+	return s.putSecrets(ch, SecretsDir(c))
+}
+
 // Proof is what the platform of a channel proves about senders.
 func Proof(c *config.Config, channel string) message.SenderProof {
 	return new(access.Proofs).Under(c)(channel)
@@ -61,19 +79,12 @@ func Proof(c *config.Config, channel string) message.SenderProof {
 
 // RemoveChannel removes a channel and the rules about its senders from a file, which is not saved, and returns the files of its secrets.
 func RemoveChannel(f *edit.File, c *config.Config, name string) (secrets []string, err error) {
-	table, _ := f.Get("channels", name)
-	for key, value := range asTable(table) {
-		path, _ := value.(string)
-		if !strings.HasSuffix(key, "_file") || path == "" {
-			continue
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(c.Path), path)
-		}
-		if filepath.Dir(path) == SecretsDir(c) {
+	for key, path := range c.Channels[name].References() {
+		if strings.HasSuffix(key, "_file") && filepath.Dir(path) == SecretsDir(c) {
 			secrets = append(secrets, path)
 		}
 	}
+	slices.Sort(secrets)
 	remove := [][]string{{"channels", name}}
 	if f.Has("routing", "channels", name) {
 		remove = append(remove, []string{"routing", "channels", name})
@@ -98,11 +109,6 @@ func RemoveChannel(f *edit.File, c *config.Config, name string) (secrets []strin
 		}
 	}
 	return secrets, nil
-}
-
-func asTable(v any) map[string]any {
-	t, _ := v.(map[string]any)
-	return t
 }
 
 // RemoveSecrets deletes the files of secrets.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
@@ -29,6 +31,8 @@ type ChannelProof struct {
 	// Senders is what the platform proves about senders.
 	Senders message.SenderProof `json:"senders"`
 	Took    time.Duration       `json:"took_ns"`
+	// Login is true if the account works once a person has linked it to a device, by a code that comes while flynn runs.
+	Login bool `json:"login,omitempty"`
 	// Contained are the restrictions of its process, as it tested them.
 	Contained []jail.Measure `json:"-"`
 }
@@ -96,13 +100,17 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	var running sync.WaitGroup
 	running.Go(func() { ended <- host.Run(ctx) })
 	detail, err := settle(ctx, states, ended)
+	login := errors.Is(err, errLogin)
+	if login {
+		err = nil
+	}
 	took, contained := time.Since(began), host.Containment(name)
 	cancel()
 	running.Wait()
 	if err != nil {
 		return ChannelProof{}, err
 	}
-	return ChannelProof{Detail: oneLine(detail), Senders: <-senders, Took: took, Contained: contained}, <-ended
+	return ChannelProof{Detail: prove.OneLine(detail), Senders: <-senders, Took: took, Login: login, Contained: contained}, <-ended
 }
 
 // provide installs a plugin that comes with Flynn before the wait for its platform begins: in a clone its build may take minutes.
@@ -119,6 +127,9 @@ func provide(ctx context.Context, c *config.Config, name string) error {
 	return store.Provide(ctx, slog.New(slog.DiscardHandler), name)
 }
 
+// errLogin is the error of an account that a person has to link to a device.
+var errLogin = errors.New("a person has to link the account to a device")
+
 // settle waits until the platform has accepted or refused the account.
 func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) (detail string, err error) {
 	last, began := "the plugin did not start", time.Now()
@@ -134,9 +145,12 @@ func settle(ctx context.Context, states <-chan plugin.Status, ended chan error) 
 				}
 				still = time.After(quiet)
 			case plugin.Backoff, plugin.Quarantined, plugin.Disabled:
-				return "", errors.New(oneLine(s.LastError))
+				return "", errors.New(prove.OneLine(s.LastError))
 			case plugin.Degraded:
-				last = oneLine(s.Detail)
+				last = prove.OneLine(s.Detail)
+				if s.Login {
+					return "", errLogin
+				}
 				if why, refused := strings.CutPrefix(last, plugin.CredentialRefused); refused {
 					return "", CredentialError(strings.TrimPrefix(why, ": "))
 				}

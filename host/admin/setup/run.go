@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/message"
@@ -158,8 +160,11 @@ func (s *Setup) putModel(f *edit.File, tier string, m Model, secrets string) err
 }
 
 // named is a path as flynn.toml names it.
-func (s *Setup) named(path string) string {
-	if dir, err := filepath.Abs(s.dir()); err == nil {
+func (s *Setup) named(path string) string { return NamedFrom(s.Path, path) }
+
+// NamedFrom is a path as the configuration file at from names it: from its folder, if it lies below.
+func NamedFrom(from, path string) string {
+	if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel)
 		}
@@ -185,7 +190,7 @@ func (s *Setup) addChannel(ctx context.Context, f *edit.File, a Answers, secrets
 		if ctx.Err() != nil || !s.Asker.Asks() {
 			return nil, fmt.Errorf("channel %s: %w", ch.Name, errors.Join(ctx.Err(), err))
 		}
-		s.Asker.Say("That did not work: " + oneLine(err.Error()) + ".")
+		s.Asker.Say("That did not work: " + prove.OneLine(err.Error()) + ".")
 		next, err := s.Asker.Choose(ctx, "What now?", []Option{
 			{"again", "give its token and settings again"}, {"other", "choose another channel"}, {"none", "go on without a channel"},
 		})

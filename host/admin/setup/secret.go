@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
@@ -76,4 +78,20 @@ func WriteSecret(j *Journal, dir, name string, secret config.Secret) (string, er
 		return "", fmt.Errorf("write a secret: %w", err)
 	}
 	return path, nil
+}
+
+// StoreSecret writes a secret into the folder of a configuration, and has the running flynn take it up; if that refuses, the secret before
+// stays. reload is nil while none runs.
+func StoreSecret(ctx context.Context, c *config.Config, name string, secret config.Secret, reload edit.Reload) (path string, generation uint64, err error) {
+	var j Journal
+	if path, err = WriteSecret(&j, SecretsDir(c), name, secret); err != nil {
+		return "", 0, errors.Join(err, j.Undo())
+	}
+	if reload == nil {
+		return path, 0, nil
+	}
+	if generation, err = reload(context.WithoutCancel(ctx)); err != nil {
+		return "", 0, errors.Join(fmt.Errorf("%s is as before, because the running flynn refuses the secret: %w", path, err), j.Undo())
+	}
+	return path, generation, nil
 }

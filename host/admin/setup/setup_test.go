@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/prove"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model/modeltest"
 )
@@ -34,22 +36,22 @@ func TestWhatAFailureOfAModelMeans(t *testing.T) {
 			s := modeltest.New(t)
 			s.Script(modeltest.Reply{Status: c.status, ContentType: "application/json", Raw: c.body})
 			m := s.Config("openai")
-			_, err := ProveModel(t.Context(), m)
+			_, err := prove.Model(t.Context(), m)
 			if err == nil {
 				t.Fatal("it works")
 			}
-			if got := ExplainModel(m, err); !strings.Contains(got, c.want) || strings.Contains(got, modeltest.Key) {
+			if got := prove.Explain(m, err); !strings.Contains(got, c.want) || strings.Contains(got, modeltest.Key) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 	dead := config.Model{Provider: "openai", Model: "x", BaseURL: "http://127.0.0.1:1/v1"}
-	if _, err := ProveModel(t.Context(), dead); err == nil || !strings.Contains(ExplainModel(dead, err), "nothing answers") {
+	if _, err := prove.Model(t.Context(), dead); err == nil || !strings.Contains(prove.Explain(dead, err), "nothing answers") {
 		t.Errorf("a dead port: %v", err)
 	}
 	s := modeltest.New(t)
 	s.Script(modeltest.Reply{Text: "ready"})
-	if p, err := ProveModel(t.Context(), s.Config("anthropic")); err != nil || p.Text != "ready" {
+	if p, err := prove.Model(t.Context(), s.Config("anthropic")); err != nil || p.Text != "ready" {
 		t.Errorf("got %+v, %v", p, err)
 	}
 }

@@ -248,9 +248,12 @@ func (s *served) warm() {
 
 func (s *served) call(method, path string, body any) string {
 	s.b.Helper()
-	content, err := json.Marshal(body)
-	if err != nil {
-		s.b.Fatal(err)
+	var content []byte // of a GET there is none
+	var err error
+	if body != nil {
+		if content, err = json.Marshal(body); err != nil {
+			s.b.Fatal(err)
+		}
 	}
 	req, err := http.NewRequest(method, s.base+path, bytes.NewReader(content))
 	if err != nil {
@@ -298,13 +301,13 @@ func (s *served) run(set string, tasks []task, scripted bool) *score {
 func (s *served) ask(text string) string {
 	s.asks++
 	conversation := fmt.Sprintf("task-%d", s.asks)
-	s.call("POST", "/api/v1/messages", map[string]string{"id": conversation, "channel": "web", "conversation": conversation, "text": text})
+	s.call("POST", "/api/v1/conversations/web/"+conversation+"/messages", map[string]string{"id": conversation, "text": text})
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); time.Sleep(3 * time.Millisecond) {
-		var entries []gateway.Entry
-		if json.Unmarshal([]byte(s.call("GET", "/api/v1/history?channel=web&conversation="+conversation, nil)), &entries) != nil {
+		var entries gateway.Page[gateway.Entry]
+		if json.Unmarshal([]byte(s.call("GET", "/api/v1/conversations/web/"+conversation+"/entries", nil)), &entries) != nil {
 			continue
 		}
-		for _, e := range entries {
+		for _, e := range entries.Items {
 			if e.Final() {
 				return e.Text
 			}

@@ -29,8 +29,9 @@ type Switch struct {
 	log   *slog.Logger
 	turns Turns // set once, before the first Set
 
-	mu  sync.Mutex // held during a change
-	now atomic.Pointer[turnlog.Halt]
+	mu     sync.Mutex // held during a change
+	now    atomic.Pointer[turnlog.Halt]
+	thrown atomic.Pointer[chan struct{}]
 }
 
 // Open reads the stored state. It fails if the state cannot be read, so that a host never starts in an unknown state.
@@ -41,6 +42,7 @@ func Open(ctx context.Context, s turnlog.Halts, log *slog.Logger) (*Switch, erro
 	}
 	k := &Switch{store: s, log: log}
 	k.now.Store(&h)
+	k.announce(h.On)
 	return k, nil
 }
 
@@ -69,6 +71,7 @@ func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
 		return err
 	}
 	k.now.Store(&h)
+	k.announce(on)
 	if on {
 		k.turns.Halt()
 	} else {
@@ -76,4 +79,21 @@ func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
 	}
 	k.log.Warn("kill switch", "on", on, "by", by, "reason", reason)
 	return nil
+}
+
+// Thrown returns a channel that is closed once the switch is on.
+func (k *Switch) Thrown() <-chan struct{} { return *k.thrown.Load() }
+
+func (k *Switch) announce(on bool) {
+	if on {
+		if c := k.thrown.Load(); c != nil {
+			close(*c)
+			return
+		}
+	}
+	c := make(chan struct{})
+	if on {
+		close(c)
+	}
+	k.thrown.Store(&c)
 }

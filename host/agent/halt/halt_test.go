@@ -56,7 +56,15 @@ func TestSwitch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	thrown := s.Thrown()
+	select {
+	case <-thrown:
+		t.Error("a new switch is thrown")
+	default:
+	}
 	set(true, strings.Repeat("x", 600))
+	<-thrown
+	<-s.Thrown()
 	if got := s.State(); len(got.Reason) != 500 || got.By != "web:owner" || got.Since.IsZero() {
 		t.Errorf("thrown: %+v", got)
 	}
@@ -64,7 +72,14 @@ func TestSwitch(t *testing.T) {
 	if again, _ := open(t, rows); again.Why() != s.Why() || !strings.HasPrefix(again.Why(), "stopped by web:owner: xxx") {
 		t.Errorf("after a restart: %q", again.Why())
 	}
+	again, _ := open(t, rows)
+	<-again.Thrown()
 	set(false, "")
+	select {
+	case <-s.Thrown():
+		t.Error("the switch is off and thrown")
+	default:
+	}
 	if s.Why() != "" || !slices.Equal(*stopped, turns{"halt", "resume"}) {
 		t.Errorf("taken back: %q, the turns were asked to %v", s.Why(), *stopped)
 	}

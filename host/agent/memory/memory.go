@@ -23,6 +23,9 @@ type Note struct {
 	Turn    string    `json:"turn,omitempty"` // in which it was written; "" in notes of an older flynn
 	Labels  []string  `json:"labels,omitempty"`
 	Updated time.Time `json:"updated"`
+	// MendedBy has corrected the text since, at Mended. By, Turn and Labels still say where the note is from.
+	MendedBy string    `json:"mended_by,omitempty"`
+	Mended   time.Time `json:"mended,omitzero"`
 }
 
 // Own is the scope of notes that are about no person.
@@ -47,7 +50,17 @@ type NoteQuery struct {
 	// Words must occur in key or text: all of them or, with Any, at least one. The best matches come first; without words, the latest.
 	Words string
 	Any   bool
-	Limit int // 0 means 1,000
+	// Latest sorts matches of words by time as well.
+	Latest bool
+	// Before leaves out the note of this id, and those that come before it in a list by time; it needs Latest or no words.
+	Before *Position
+	Limit  int // 0 means 1,000
+}
+
+// Position is the place of a note in a list by time.
+type Position struct {
+	Updated time.Time
+	ID      int64
 }
 
 // Notes keeps notes with full-text search.
@@ -57,6 +70,9 @@ type Notes interface {
 	WriteNote(ctx context.Context, n Note, max int) error
 	ReadNote(ctx context.Context, agent, person, key string) (Note, error)
 	SearchNotes(ctx context.Context, q NoteQuery) ([]Note, error)
+	// MendNote replaces the text of a note, which was was, and records who did so and when. It returns ErrNotFound, or ErrConflict if the
+	// text is another by now.
+	MendNote(ctx context.Context, id int64, was, text, by string, now time.Time) (Note, error)
 	// ForgetNotes deletes and returns the notes that a query selects, ignoring its limit. Words must be empty.
 	ForgetNotes(ctx context.Context, q NoteQuery) ([]Note, error)
 }

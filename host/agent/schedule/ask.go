@@ -45,7 +45,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 			}
 		}
 		var err error
-		if st.Last, err = s.reads.ScheduleRuns(ctx, name, 1); err != nil {
+		if st.Last, err = s.reads.ScheduleRuns(ctx, name, "", 1); err != nil {
 			return nil, err
 		}
 		out = append(out, st)
@@ -53,12 +53,12 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 	return out, nil
 }
 
-// Runs returns the last runs of a schedule, latest first.
-func (s *Scheduler) Runs(ctx context.Context, name string, limit int) ([]timetable.Run, error) {
+// Runs returns the last runs of a schedule, latest first, from the one before the given event on.
+func (s *Scheduler) Runs(ctx context.Context, name, before string, limit int) ([]timetable.Run, error) {
 	if _, err := s.entry(name); err != nil {
 		return nil, err
 	}
-	return s.reads.ScheduleRuns(ctx, name, limit)
+	return s.reads.ScheduleRuns(ctx, name, before, limit)
 }
 
 func (s *Scheduler) entry(name string) (Entry, error) {
@@ -66,7 +66,7 @@ func (s *Scheduler) entry(name string) (Entry, error) {
 	defer s.mu.Unlock()
 	e, ok := s.entries[name]
 	if !ok {
-		return e, store.NotFound(fmt.Sprintf("no schedule %q (run \"flynn schedule list\")", name))
+		return e, notFound(name)
 	}
 	return e, nil
 }
@@ -104,6 +104,40 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (timetable.Run, err
 	}
 	s.Wake()
 	return r, nil
+}
+
+// Pause keeps a schedule from running until it is resumed. Runs that are due and have not begun are skipped; one under way ends by itself. It
+// returns store.ErrConflict if the schedule is paused already.
+func (s *Scheduler) Pause(ctx context.Context, name, why string) error {
+	e, err := s.entry(name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if _, known := s.known[name]; !known { // the host has just started, or the schedule is new
+		if _, err := s.advance(ctx, e); err != nil {
+			return err
+		}
+	}
+	k := s.known[name]
+	if k.Paused != "" {
+		return store.Conflict(fmt.Sprintf("schedule %q is paused already: %s", name, k.Paused))
+	}
+	k.Paused = why
+	var skipped []timetable.Run
+	for _, r := range s.open[name] {
+		if r.State == timetable.RunDue {
+			r.State, r.Note, r.At = timetable.RunSkipped, "the schedule was paused", s.cfg.Now()
+			skipped = append(skipped, r)
+		}
+	}
+	err = s.put(ctx, k, skipped)
+	s.Wake()
+	return err
 }
 
 // Resume continues a paused schedule from now on. It returns store.ErrConflict if the schedule is not paused.

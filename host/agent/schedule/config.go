@@ -14,10 +14,12 @@ func Entries(c *config.Config) []Entry {
 	for _, s := range c.Schedules {
 		e := Entry{
 			Name: s.Name, Agent: s.Agent, Text: s.Text, As: s.As, Deliver: s.Deliver, Quiet: s.Quiet, CatchUp: s.CatchUp,
-			Jitter: time.Duration(s.Jitter), Timing: "every " + s.Every.String(), Next: Every(time.Duration(s.Every)),
+			Jitter: time.Duration(s.Jitter), Cron: s.Cron, Timezone: s.Timezone, Timing: "every " + s.Every.String(), Next: Every(time.Duration(s.Every)),
 		}
 		if s.Cron != "" {
 			e.Timing, e.Next = timing(s)
+		} else {
+			e.Every = s.Every.String()
 		}
 		out = append(out, e)
 	}

@@ -10,12 +10,13 @@ import (
 
 // Entry is one configured schedule.
 type Entry struct {
-	Name, Agent, Text string
-	As                string // the sender on whose behalf it runs, "instance:platform-id"
-	Deliver           string // "instance:conversation-id", or ""
-	Quiet             string // the answer that means nothing to report
-	CatchUp           string
-	Jitter            time.Duration
+	Name, Agent, Text     string
+	As                    string // the sender on whose behalf it runs, "instance:platform-id"
+	Deliver               string // "instance:conversation-id", or ""
+	Quiet                 string // the answer that means nothing to report
+	CatchUp               string
+	Jitter                time.Duration
+	Cron, Every, Timezone string // as written
 	// Timing describes the due times to people. If it changes, the schedule begins anew.
 	Timing string
 	// Next returns the first due time after the given one, or the zero time.

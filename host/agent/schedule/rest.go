@@ -11,7 +11,7 @@ import (
 type Reader interface {
 	Schedules(ctx context.Context) ([]timetable.Schedule, error)
 	OpenRuns(ctx context.Context) ([]timetable.Run, error)
-	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error)
+	ScheduleRuns(ctx context.Context, schedule, before string, limit int) ([]timetable.Run, error)
 }
 
 // AtRest returns the state of schedules while no host runs: the next due times, and no run under way. Missed runs are found when a host

@@ -18,7 +18,7 @@ func (l left) Schedules(context.Context) ([]timetable.Schedule, error) { return 
 
 func (l left) OpenRuns(context.Context) ([]timetable.Run, error) { return l.open, nil }
 
-func (l left) ScheduleRuns(_ context.Context, name string, _ int) (runs []timetable.Run, err error) {
+func (l left) ScheduleRuns(_ context.Context, name, _ string, _ int) (runs []timetable.Run, err error) {
 	for _, r := range l.open {
 		if r.Schedule == name {
 			runs = append(runs, r)

@@ -218,7 +218,7 @@ func (b *bench) texts() string {
 
 func (b *bench) states() string {
 	b.Helper()
-	runs, err := b.store.ScheduleRuns(b.Context(), "report", 100)
+	runs, err := b.store.ScheduleRuns(b.Context(), "report", "", 100)
 	if err != nil {
 		b.Fatal(err)
 	}

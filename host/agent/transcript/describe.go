@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ type Piece struct {
 	At      time.Time
 	Key     string // event id of a message, or idempotency key of a reply
 	IsError bool
+	Files   []string // names of the files of a message
 	Call    *ToolStart
 	Done    bool // the call has a result, which is in Text
 }
@@ -35,7 +37,7 @@ func Describe(t turnlog.Turn, steps []turnlog.Step, reply string) ([]Piece, erro
 	released := t.State == turnlog.TurnStopped && len(t.Inbox) == 0 && t.Error != StoppedByPerson
 	for _, said := range s.User.Said {
 		if !released {
-			out = append(out, Piece{Said: true, Text: said.Text, At: said.At, Key: said.Event})
+			out = append(out, Piece{Said: true, Text: said.Text, At: said.At, Key: said.Event, Files: fileNames(said)})
 		}
 	}
 	for i, a := range s.Answers {
@@ -56,6 +58,14 @@ func Describe(t turnlog.Turn, steps []turnlog.Step, reply string) ([]Piece, erro
 		out = append(out, Piece{Text: reply, At: t.Ended, Key: ReplyKey(t.ID), IsError: true})
 	}
 	return out, nil
+}
+
+func fileNames(s Said) []string {
+	var names []string
+	for _, f := range s.Files {
+		names = append(names, cmp.Or(f.Name, f.Type, "file"))
+	}
+	return names
 }
 
 func (a *Answer) describe(id, name string, t turnlog.Turn) Piece {

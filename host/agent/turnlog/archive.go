@@ -13,6 +13,13 @@ type SessionTurn struct {
 	Steps []Step
 }
 
+// WholeSession is a session with all its turns and its summary, if any.
+type WholeSession struct {
+	Session Session
+	Turns   []SessionTurn
+	Summary *Summary
+}
+
 // Archive writes and deletes whole sessions.
 type Archive interface {
 	// SessionTurns returns the turns of a session, oldest first.
@@ -20,6 +27,8 @@ type Archive interface {
 	// PutSession writes a new session with all its turns and its summary, if any, and makes it the present session of its scope. It
 	// returns ErrConflict if the session, a later one of its scope and agent, or one of the turns exists.
 	PutSession(ctx context.Context, s Session, turns []SessionTurn, sum *Summary) error
+	// PutSessions is PutSession for several sessions, all or none.
+	PutSessions(ctx context.Context, list []WholeSession) error
 	// SessionsIn returns the sessions of a scope, of every agent and epoch, by key.
 	SessionsIn(ctx context.Context, scope string) ([]Session, error)
 	// DeleteSession deletes a session. It returns ErrConflict while one of its turns or a turn delegated by it runs, and ErrNotFound if

@@ -2,8 +2,10 @@ package turnlog
 
 import (
 	"context"
+	"time"
 
 	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -33,4 +35,28 @@ type Trails interface {
 	// LastMessage returns the latest message of a conversation of a channel; empty arguments match any. It returns ErrNotFound if there
 	// is none.
 	LastMessage(ctx context.Context, channel, conversation string) (mailbox.InboxRow, error)
+}
+
+// Lists lists turns, and messages that no turn took.
+type Lists interface {
+	// LatestTurns returns the latest turns whose id is below before, latest first, with the first message of each; "" is no bound.
+	LatestTurns(ctx context.Context, f TurnFilter, before string) ([]Begun, error)
+	// LatestUnanswered is LatestTurns for messages that no turn will take: they were dropped or stale. 0 is no bound. The agent of the filter
+	// excludes all.
+	LatestUnanswered(ctx context.Context, f TurnFilter, before int64) ([]mailbox.InboxRow, error)
+}
+
+// Begun is a turn, and the beginning of the text of its first message.
+type Begun struct {
+	Turn
+	Text string
+}
+
+// TurnFilter selects turns; zero fields select all but the limit.
+type TurnFilter struct {
+	Person         message.SenderKey
+	Agent, Channel string
+	State          string // of the turn or of the message
+	Since          time.Time
+	Limit          int
 }

@@ -102,6 +102,8 @@ type Turns interface {
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first, without children.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// HistoryUpTo is like History without the turns after the given one.
+	HistoryUpTo(ctx context.Context, channel, conversation, turn string, turns int) ([]Turn, error)
 	// FirstTurns returns the first stored turns of a conversation.
 	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.

@@ -101,6 +101,8 @@ type house struct {
 	deleted            []message.SessionKey
 	halted             string
 	elevated           *consent.Elevation
+	linked             []string
+	published          []message.Event
 }
 
 func newHouse(t *testing.T) *house {
@@ -118,7 +120,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.service = New(Config{
-		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Console: h, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
@@ -200,7 +202,7 @@ func (h *house) Why() string { return h.halted }
 // Push implements Outbox, and Publish Watchers.
 func (h *house) Push(_ string, r message.Reply) { h.replied = append(h.replied, r) }
 
-func (h *house) Publish(message.Event) {}
+func (h *house) Publish(e message.Event) { h.published = append(h.published, e) }
 
 // Begin, End and Of implement Elevator: ann may.
 func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (consent.Elevation, string, error) {
@@ -241,7 +243,13 @@ func (h *house) ask(requester, args string) string {
 // say takes a message through the inbox and the service and returns the answer.
 func (h *house) say(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
-	row := h.accept(event, who, text, kind)
+	return h.sayOn("irc", event, who, text, kind)
+}
+
+// sayOn is say on a channel instance.
+func (h *house) sayOn(channel, event, who, text string, kind message.Kind) string {
+	h.t.Helper()
+	row := h.acceptOn(channel, event, who, text, kind)
 	before := len(h.replied)
 	if rest := h.service.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
 		h.t.Fatalf("%d rows are left", len(rest))
@@ -254,8 +262,13 @@ func (h *house) say(event, who, text string, kind message.Kind) string {
 
 func (h *house) accept(event, who, text string, kind message.Kind) mailbox.InboxRow {
 	h.t.Helper()
+	return h.acceptOn("irc", event, who, text, kind)
+}
+
+func (h *house) acceptOn(channel, event, who, text string, kind message.Kind) mailbox.InboxRow {
+	h.t.Helper()
 	row, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
-		Channel: "irc", EventID: event, Conversation: message.Conversation{ID: "#busy", Kind: kind},
+		Channel: channel, EventID: event, Conversation: message.Conversation{ID: "#busy", Kind: kind},
 		Sender: message.Sender{ID: who}, Text: text,
 	}, mailbox.InboxNew, "")
 	if err != nil {

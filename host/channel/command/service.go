@@ -48,6 +48,8 @@ type Rules interface {
 	// Refusal returns why a message is not answered, or "". The message may have waited since its admission.
 	Refusal(m message.Message) (why string)
 	Role(channel string, senderKey message.SenderKey) string
+	// Proved reports whether the platform proves who a sender is.
+	Proved(channel string, senderKey message.SenderKey) bool
 	// Scope returns the key of the conversation scope of a message.
 	Scope(m message.Message) string
 	// Persons returns the sender keys of one person, the given one first.
@@ -103,6 +105,7 @@ type Config struct {
 	Approvals Approvals
 	Elevated  Elevator
 	Pairings  Pairings
+	Console   Console
 	Rules     Rules
 	Turns     Turns
 	Scopes    Scopes
@@ -191,7 +194,11 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 		return err
 	}
 	for _, r := range fresh {
-		d.show(m, turn, r)
+		seen := r.Text
+		if c.Name == "console" {
+			seen = linkSent
+		}
+		d.show(m, turn, r, seen)
 	}
 	after()
 	return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDone, "command "+c.Name)
@@ -203,11 +210,11 @@ func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
-// show sends a committed reply. Watchers see it as a short turn.
-func (d *Service) show(m message.Message, turn string, r message.Reply) {
+// show sends a committed reply. Watchers see it as a short turn, with the text seen.
+func (d *Service) show(m message.Message, turn string, r message.Reply, seen string) {
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Watchers.Publish(message.Event{
-		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
+		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: seen, Key: r.Key,
 	})
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
 	d.cfg.Outbox.Push(turn, r)
@@ -226,6 +233,8 @@ func (d *Service) answer(ctx context.Context, m message.Message, c Command) (str
 		return d.elevate(ctx, m, c.Arg)
 	case "pair":
 		return d.pair(ctx, m, c)
+	case "console":
+		return d.console(ctx, m)
 	case "status":
 		return d.status(ctx, m)
 	case "forget":
@@ -250,6 +259,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/compact`: summarize the older part of this conversation, to make room for more\n" +
 	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
 	"- `/forget`, `/forget KEY`, `/forget all`: show what is remembered about you, or delete it\n" +
+	"- `/console`: a link with which you sign in at the console (in a private chat)\n" +
 	"- `/halt [REASON]`, `/resume`: halt everything everywhere, and continue (owners)\n" +
 	"- `/help`: this list"
 

@@ -49,6 +49,19 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// OpenAny is Open for a file that need not be TOML. Until Replace its Text is empty then.
+func OpenAny(path string) (*File, error) {
+	f := &File{path: path}
+	var err error
+	if f.before, f.info, err = read(path); err != nil {
+		return nil, fmt.Errorf("edit %s: %w", path, err)
+	}
+	if text, err := Parse(f.before); err == nil {
+		f.Text = *text
+	}
+	return f, nil
+}
+
 // OpenOrNew is Open, but takes a missing file for an empty one.
 func OpenOrNew(path string) (*File, error) {
 	f, err := Open(path)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/access/signin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
@@ -15,6 +16,7 @@ import (
 // Access are the pairings, with what the configuration says about their senders.
 type Access struct {
 	Pairings *pairing.Service
+	SignIns  *signin.Service
 	// Roles returns the roles of the configuration in force.
 	Roles func() *route.Roles
 }
@@ -40,9 +42,12 @@ func (a Access) DecidePairing(ctx context.Context, code string, approve bool, by
 	return accessEntry(p, a.Roles()), nil
 }
 
-// RevokePairing implements gateway.Access.
+// RevokePairing implements gateway.Access. The person is signed out for good: another pairing later does not bring old sign-ins back.
 func (a Access) RevokePairing(ctx context.Context, sender message.SenderKey, by string) error {
-	return a.Pairings.Revoke(ctx, sender, by)
+	if err := a.Pairings.Revoke(ctx, sender, by); err != nil {
+		return err
+	}
+	return a.SignIns.EndAll(ctx, sender, by)
 }
 
 // SetPairingRole implements gateway.Access.

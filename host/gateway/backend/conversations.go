@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -32,6 +31,10 @@ type Conversations struct {
 	Approvals interface {
 		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
+	// Files knows whose files are kept.
+	Files interface {
+		Owns(sender message.SenderKey, digest string) bool
+	}
 	Keeper interface {
 		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 	}
@@ -46,6 +49,13 @@ type Transcripts interface {
 	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	HistoryUpTo(ctx context.Context, channel, conversation, turn string, turns int) ([]turnlog.Turn, error)
+	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
+	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
+	LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error)
+	PutSessions(ctx context.Context, list []turnlog.WholeSession) error
+	turnlog.Talk
+	turnlog.Own
 }
 
 var _ gateway.Conversations = Conversations{}
@@ -55,7 +65,30 @@ func (c Conversations) Submit(ctx context.Context, m message.Message) error {
 	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleChannel {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
+	for _, a := range m.Attachments {
+		if m.Channel == message.ConsoleChannel && !c.Files.Owns(m.SenderKey(), a.Handle) { // anybody may learn a digest
+			return gateway.BadRequest(fmt.Sprintf("you have no file %.12s: send it again", a.Handle))
+		}
+	}
 	return c.Inbox.Accept(ctx, m)
+}
+
+// ConversationsOf implements gateway.Conversations.
+func (c Conversations) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
+	list, err := c.Store.ConversationsOf(ctx, sender, listedConversations)
+	var out []gateway.ConversationInfo
+	for _, v := range list {
+		running := c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
+		out = append(out, gateway.ConversationInfo{
+			Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Title: c.title(ctx, v.Channel, v.ID), Running: running, Turns: v.Turns,
+		})
+	}
+	return out, err
+}
+
+// BelongsTo implements gateway.Conversations.
+func (c Conversations) BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error) {
+	return c.Store.BelongsTo(ctx, sender, message.NewConversationKey(channel, conversation))
 }
 
 // Watch implements gateway.Conversations.
@@ -97,7 +130,7 @@ func (c Conversations) History(ctx context.Context, channel, conversation string
 	}
 	for _, r := range pending {
 		if m := r.Message; m.Channel == channel && m.Conversation.ID == conversation && !taken[r.ID] {
-			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 		}
 	}
 	return out[max(0, len(out)-limit):], nil
@@ -145,7 +178,7 @@ func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approv
 }
 
 func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
-	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
+	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError, Files: p.Files}
 	switch {
 	case p.Said:
 		e.From = gateway.FromUser
@@ -162,7 +195,7 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 }
 
 // listedConversations bounds the list of conversations.
-const listedConversations = 200
+const listedConversations = 10_000
 
 // Conversations implements gateway.Conversations.
 func (c Conversations) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
@@ -170,11 +203,16 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	if err != nil {
 		return nil, err
 	}
+	titles, err := c.titles(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []gateway.ConversationInfo
 	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
 		scope := s.Key.Parse().Scope
-		channel, id, _ := message.ConversationKey(scope).Cut()
+		key := message.ConversationKey(scope)
+		channel, id, _ := key.Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
@@ -184,35 +222,22 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 			out[i].Turns += s.Turns
 		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
 			at[scope] = len(out)
+			title, made := titles[key]
+			if !made {
+				title = c.title(ctx, channel, id)
+			}
 			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(message.ConversationKey(scope)), Turns: s.Turns,
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: title, Running: c.Turns.RunningIn(key), Turns: s.Turns,
+				Program: program(channel),
 			})
 		}
 	}
 	return out, nil
 }
 
-// titleTurns is how many turns are read for a title: the first ones may have no text, such as a message with only a file.
-const titleTurns = 5
-
-// title is the beginning of the first message of a conversation, which never changes.
-func (c Conversations) title(ctx context.Context, channel, conversation string) string {
-	turns, err := c.Store.FirstTurns(ctx, channel, conversation, titleTurns)
-	if err != nil {
-		return ""
-	}
-	for _, t := range turns {
-		pieces, err := c.describe(ctx, t)
-		if err != nil {
-			return ""
-		}
-		for _, p := range pieces {
-			if words := []rune(strings.Join(strings.Fields(p.Text), " ")); p.Said && len(words) > 0 {
-				return string(words[:min(len(words), 60)])
-			}
-		}
-	}
-	return ""
+// program reports whether a channel instance is that of programs: API clients and schedules.
+func program(channel string) bool {
+	return channel == api.OpenAI || channel == api.MCP || channel == message.ScheduleChannel
 }
 
 // DeleteConversation implements gateway.Conversations for the frontends of this machine.

@@ -63,6 +63,11 @@ func supposed(c gateway.DryRunCall) message.Message {
 // withoutShadows is a chain of policies without its shadow policies.
 type withoutShadows struct{ *policy.Set }
 
+// Route implements agent.Policies.
+func (w withoutShadows) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
+	return w.DryRoute(ctx, f)
+}
+
 // Tool implements agent.Policies.
 func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record) {
 	return w.DryRun(ctx, f)
@@ -73,12 +78,7 @@ func decision(call gateway.DryRunCall, j agent.Judgement, sender message.SenderK
 	out := gateway.DryRunResult{
 		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: slices.Concat([]string{}, j.Labels),
 		Args: v.Args, Action: string(v.Action), Where: v.Where, Sandbox: v.Sandbox, Elevated: v.Elevated, Reasons: slices.Concat([]string{}, v.Reasons),
-		Refusal: v.Refusal, Policies: []gateway.PolicyAnswer{},
-	}
-	for _, r := range v.Records {
-		out.Policies = append(out.Policies, gateway.PolicyAnswer{
-			Name: r.Policy, Digest: r.Digest, Answer: r.Answer, Reason: r.Reason, Error: r.Error, Fuel: r.Fuel, Nanos: r.Took.Nanoseconds(),
-		})
+		Refusal: v.Refusal, Policies: gateway.PolicyAnswers(v.Records),
 	}
 	if j.Lease != nil {
 		out.Lease = &gateway.Grant{Grant: *j.Lease, Open: true, Covers: approval.Covers(*j.Lease)}

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -11,12 +12,29 @@ import (
 // Memory is what agents remember.
 type Memory struct {
 	Store interface {
+		SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+		MendNote(ctx context.Context, id int64, was, text, by string, now time.Time) (memory.Note, error)
 		ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
 	}
 	Log *slog.Logger
 }
 
 var _ gateway.Memory = Memory{}
+
+// Notes implements gateway.Memory.
+func (m Memory) Notes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
+	q.Latest = true
+	return m.Store.SearchNotes(ctx, q)
+}
+
+// MendNote implements gateway.Memory.
+func (m Memory) MendNote(ctx context.Context, id int64, was, text, by string) (memory.Note, error) {
+	n, err := m.Store.MendNote(ctx, id, was, text, by, time.Now())
+	if err == nil {
+		m.Log.Info("note mended", "note", id, "by", by)
+	}
+	return n, err
+}
 
 // Forget implements gateway.Memory.
 func (m Memory) Forget(ctx context.Context, f gateway.Forget) ([]memory.Note, error) {

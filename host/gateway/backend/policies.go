@@ -3,9 +3,11 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
@@ -15,6 +17,7 @@ import (
 type Policies struct {
 	Engine interface {
 		Status() []policy.Status
+		Source(name string) (policy.Source, error)
 		Rollback(ctx context.Context, name string, choose func() (file string, err error), by string) (policy.Status, error)
 		Clear(ctx context.Context, name, by string) (policy.Status, error)
 	}
@@ -29,15 +32,68 @@ var _ gateway.Policies = Policies{}
 // RollbackPolicy implements gateway.Policies.
 func (p Policies) RollbackPolicy(ctx context.Context, name string, r gateway.Rollback) (gateway.PolicyStatus, error) {
 	st, err := p.rollback(ctx, name, r)
-	switch {
-	case errors.Is(err, policy.ErrUnknown):
-		return gateway.PolicyStatus{}, as(err, store.ErrNotFound)
-	case errors.Is(err, policy.ErrNothing):
-		return gateway.PolicyStatus{}, as(err, store.ErrConflict)
-	case err != nil:
-		return gateway.PolicyStatus{}, err
+	if err != nil {
+		return gateway.PolicyStatus{}, ofPolicy(err)
 	}
 	return p.status(ctx, st), nil
+}
+
+// ofPolicy turns an error about a policy into one of the gateway.
+func ofPolicy(err error) error {
+	switch {
+	case errors.Is(err, policy.ErrUnknown), errors.Is(err, author.ErrNoSource):
+		return as(err, store.ErrNotFound)
+	case errors.Is(err, policy.ErrNothing):
+		return as(err, store.ErrConflict)
+	}
+	return err
+}
+
+// Policies implements gateway.Policies.
+func (p Policies) Policies(ctx context.Context) ([]gateway.PolicyStatus, error) {
+	return p.statuses(ctx), nil
+}
+
+// maxVersions bounds the history of a policy.
+const maxVersions = 100
+
+// Policy implements gateway.Policies.
+func (p Policies) Policy(ctx context.Context, name string) (gateway.PolicyDetail, error) {
+	all := p.Engine.Status()
+	i := slices.IndexFunc(all, func(s policy.Status) bool { return s.Name == name })
+	if i < 0 {
+		_, err := p.Engine.Source(name)
+		return gateway.PolicyDetail{}, ofPolicy(err)
+	}
+	d := gateway.PolicyDetail{PolicyStatus: p.status(ctx, all[i]), Versions: []journal.Change{}}
+	if path, err := p.path(ctx, name); err == nil {
+		_, _, err := author.FolderOf(path)
+		d.HasSource = err == nil
+	}
+	changes, err := p.Store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name, Limit: maxVersions})
+	slices.Reverse(changes)
+	d.Versions = append(d.Versions, changes...)
+	return d, err
+}
+
+// PolicySource implements gateway.Policies.
+func (p Policies) PolicySource(ctx context.Context, name string) ([]author.SourceFile, error) {
+	path, err := p.path(ctx, name)
+	if err != nil {
+		return nil, ofPolicy(err)
+	}
+	files, err := author.SourceOf(path)
+	return files, ofPolicy(err)
+}
+
+// path returns where the module of a policy lies.
+func (p Policies) path(ctx context.Context, name string) (string, error) {
+	source, err := p.Engine.Source(name)
+	if err != nil || source.Installed == nil {
+		return source.Path, err
+	}
+	path, _, err := source.Installed.Find(ctx)
+	return path, err
 }
 
 func (p Policies) rollback(ctx context.Context, name string, r gateway.Rollback) (policy.Status, error) {
@@ -66,7 +122,8 @@ func (p Policies) status(ctx context.Context, from policy.Status) gateway.Policy
 	s := gateway.PolicyStatus{
 		Name: from.Name, Path: from.Path, Kinds: from.Kinds, Digest: from.Digest, File: from.File, Pinned: from.Pinned, State: from.State,
 		Detail: from.Error, OK: from.Error == "", Since: from.LoadedAt, Decisions: from.Decisions, Failures: from.Failures, Shadow: from.Shadow,
-		ShadowOf: from.ShadowOf, Stateful: from.Stateful,
+		ShadowOf: from.ShadowOf, Stateful: from.Stateful, FuelTotal: from.FuelTotal, FuelMax: from.FuelMax, FuelLimit: from.FuelLimit,
+		Isolation: from.Isolation, Agents: from.Agents, Channels: from.Channels, AllowOnError: from.AllowOnError,
 	}
 	switch from.State {
 	case policy.StateLoading:

@@ -2,26 +2,39 @@ package backend
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Schedules are the schedules of the configuration in force and their runs.
-type Schedules struct{ *schedule.Scheduler }
+type Schedules struct {
+	*schedule.Scheduler
+	Edits *Edits
+}
 
 var _ gateway.Schedules = Schedules{}
 
 // Schedules implements gateway.Schedules.
-func (s Schedules) Schedules(ctx context.Context) ([]gateway.ScheduleStatus, error) {
+func (s Schedules) Schedules(ctx context.Context, sender message.SenderKey) ([]gateway.ScheduleStatus, error) {
 	list, err := s.List(ctx)
+	if sender != "" {
+		list = slices.DeleteFunc(list, func(st schedule.Status) bool { return st.As != string(sender) })
+	}
 	return ScheduleStatuses(list), err
 }
 
 // ScheduleRuns implements gateway.Schedules.
-func (s Schedules) ScheduleRuns(ctx context.Context, name string, limit int) ([]gateway.ScheduleRun, error) {
-	runs, err := s.Runs(ctx, name, limit)
+func (s Schedules) ScheduleRuns(ctx context.Context, name, before string, limit int) ([]gateway.ScheduleRun, error) {
+	runs, err := s.Runs(ctx, name, before, limit)
 	return ScheduleRuns(runs), err
 }
 
@@ -31,16 +44,71 @@ func (s Schedules) RunSchedule(ctx context.Context, name string) (gateway.Schedu
 	return scheduleRun(r), err
 }
 
+// PauseSchedule implements gateway.Schedules.
+func (s Schedules) PauseSchedule(ctx context.Context, name, why, by string) error {
+	return s.Pause(ctx, name, by+": "+why)
+}
+
 // ResumeSchedule implements gateway.Schedules.
 func (s Schedules) ResumeSchedule(ctx context.Context, name string) error { return s.Resume(ctx, name) }
+
+// AddSchedule implements gateway.Schedules.
+func (s Schedules) AddSchedule(ctx context.Context, n gateway.NewSchedule) (gateway.ScheduleStatus, error) {
+	err := s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Add(f, c, n.Name, n.Values()) })
+	if err != nil {
+		return gateway.ScheduleStatus{}, err
+	}
+	return s.named(ctx, n.Name)
+}
+
+// ChangeSchedule implements gateway.Schedules.
+func (s Schedules) ChangeSchedule(ctx context.Context, name string, keys gateway.ScheduleKeys) (gateway.ScheduleStatus, error) {
+	if values := keys.Values(); len(values) > 0 {
+		err := s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Change(f, c, name, values) })
+		if err != nil {
+			return gateway.ScheduleStatus{}, err
+		}
+	}
+	return s.named(ctx, name)
+}
+
+// RemoveSchedule implements gateway.Schedules.
+func (s Schedules) RemoveSchedule(ctx context.Context, name string) error {
+	return s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Remove(f, c, name) })
+}
+
+// previewed is how many times a preview has.
+const previewed = 5
+
+// PreviewSchedule implements gateway.Schedules.
+func (s Schedules) PreviewSchedule(timing, zone string) (gateway.SchedulePreview, error) {
+	text, due, err := schedule.Preview(timing, zone, time.Now(), previewed)
+	if err != nil {
+		return gateway.SchedulePreview{}, gateway.BadRequest(err.Error())
+	}
+	return gateway.SchedulePreview{Timing: text, Next: append([]time.Time{}, due...)}, nil
+}
+
+func (s Schedules) named(ctx context.Context, name string) (gateway.ScheduleStatus, error) {
+	list, err := s.Schedules(ctx, "")
+	if err != nil {
+		return gateway.ScheduleStatus{}, err
+	}
+	for _, st := range list {
+		if st.Name == name {
+			return st, nil
+		}
+	}
+	return gateway.ScheduleStatus{}, store.NotFound(fmt.Sprintf("no schedule %q", name))
+}
 
 // ScheduleStatuses returns schedules as the gateway shows them.
 func ScheduleStatuses(list []schedule.Status) []gateway.ScheduleStatus {
 	out := []gateway.ScheduleStatus{}
 	for _, s := range list {
 		st := gateway.ScheduleStatus{
-			Name: s.Name, Agent: s.Agent, Timing: s.Timing, As: s.As, Deliver: s.Deliver, Text: s.Text, CatchUp: s.CatchUp,
-			Next: s.Next, Running: s.Running, Waiting: s.Waiting, Failures: s.Failures, Paused: s.Paused,
+			Name: s.Name, Agent: s.Agent, Timing: s.Timing, Cron: s.Cron, Every: s.Every, Timezone: s.Timezone, As: s.As, Deliver: s.Deliver, Text: s.Text,
+			CatchUp: s.CatchUp, Next: s.Next, Running: s.Running, Waiting: s.Waiting, Failures: s.Failures, Paused: s.Paused,
 		}
 		if len(s.Last) > 0 {
 			last := scheduleRun(s.Last[0])

@@ -52,8 +52,7 @@ type Status struct {
 	Queue   interface{ Queued() int }
 	Turns   interface{ RunningTurns() int }
 	Budgets interface {
-		// Today returns what the host and each agent have used today.
-		Today(ctx context.Context) (host budget.Amount, agents map[string]budget.Amount, err error)
+		Today(ctx context.Context) (budget.Spent, error)
 	}
 	Logs gateway.Logs
 	Log  *slog.Logger
@@ -184,11 +183,12 @@ func (s Status) errors() []hostlog.Record {
 
 // budgets returns the usage of today of the host, and of the agents that have a limit.
 func (s Status) budgets(ctx context.Context, c *config.Config) []gateway.BudgetStatus {
-	host, used, err := s.Budgets.Today(ctx)
+	spent, err := s.Budgets.Today(ctx)
 	if err != nil {
 		s.Log.Warn("read the usage of today", "error", err)
 		return []gateway.BudgetStatus{}
 	}
+	host, used := spent.Host, spent.Agents
 	out := []gateway.BudgetStatus{{
 		Tokens: host.Tokens, USD: float64(host.Cost) / 1e9, TokensLimit: int64(c.Budgets.HostTokensPerDay), USDLimit: c.Budgets.HostUSDPerDay,
 	}}

@@ -2,11 +2,11 @@ package backend
 
 import (
 	"context"
-	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
@@ -15,6 +15,7 @@ import (
 type Usage struct {
 	Store interface {
 		SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
+		UsageSeries(ctx context.Context, by usage.Key, bounds []int64, top int, f usage.Filter) ([]usage.Point, error)
 		Holders(ctx context.Context) ([]turnlog.Holder, error)
 	}
 	Media interface {
@@ -22,13 +23,17 @@ type Usage struct {
 	}
 	// Sandboxes returns what sessions hold in sandboxes and on disk.
 	Sandboxes interface{ Holdings() quota.Holdings }
+	Accounts  interface {
+		Today(ctx context.Context) (budget.Spent, error)
+	}
+	Current func() InForce
 }
 
 var _ gateway.Usages = Usage{}
 
 // Usage implements gateway.Usages.
-func (u Usage) Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error) {
-	return u.Store.SumUsage(ctx, by, usage.Filter{Since: since})
+func (u Usage) Usage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
+	return u.Store.SumUsage(ctx, by, f)
 }
 
 // Held implements gateway.Usages.

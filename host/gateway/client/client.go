@@ -29,16 +29,21 @@ const (
 	maxAnswer  = 16 << 20 // bytes
 )
 
-// Ask sends a request with a JSON body to the running host and decodes its answer; a nil body is a GET.
-func Ask(ctx context.Context, c *config.Config, path string, body, answer any) error {
+// Get decodes the running host's answer to a GET.
+func Get(ctx context.Context, c *config.Config, path string, answer any) error {
+	return Send(ctx, c, http.MethodGet, path, "application/json", nil, answer)
+}
+
+// Ask sends a request with a JSON body to the running host and decodes its answer. A nil body is none; a nil answer is not wanted.
+func Ask(ctx context.Context, c *config.Config, method, path string, body, answer any) error {
 	if body == nil {
-		return Send(ctx, c, http.MethodGet, path, "application/json", nil, answer)
+		return Send(ctx, c, method, path, "application/json", nil, answer)
 	}
 	content, err := jsonform.Marshal(body)
 	if err != nil {
 		return err
 	}
-	return Send(ctx, c, http.MethodPost, path, "application/json", bytes.NewReader(content), answer)
+	return Send(ctx, c, method, path, "application/json", bytes.NewReader(content), answer)
 }
 
 // Send sends a request to the running host and decodes its answer.
@@ -59,9 +64,10 @@ func Send(ctx context.Context, c *config.Config, method, path, kind string, cont
 
 // refusal is the running host's error, with its message if it has one.
 func refusal(status string, text []byte) error {
-	var f gateway.ServerFrame
-	if json.Unmarshal(text, &f) != nil || f.Message == "" {
+	var p gateway.Problem
+	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		return fmt.Errorf("the running flynn answers %s", status)
 	}
-	return errors.New(strings.TrimSpace(f.Message))
+	p.Detail = strings.TrimSpace(p.Detail)
+	return &p
 }

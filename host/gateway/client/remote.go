@@ -40,8 +40,11 @@ func (r Remote) Send(ctx context.Context, method, path, kind string, content io.
 	if err != nil {
 		return fmt.Errorf("ask the running flynn: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode/100 != 2 {
 		return refusal(resp.Status, text)
+	}
+	if answer == nil || resp.StatusCode == http.StatusNoContent {
+		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return fmt.Errorf("read the running flynn's answer: %w", err)

@@ -47,10 +47,12 @@ type Backend struct {
 	order     []string // of approvals
 	grants    []gateway.Grant
 	strangers []gateway.AccessEntry
+	persons   []person
 	serial    int
 	halted    *gateway.HaltStatus
-	reason    string            // of traces
-	files     map[string][]byte // by handle
+	reason    string                         // of traces
+	files     map[string][]byte              // by handle
+	keyed     map[[2]string]store.KeyedWrite // by caller and key
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -59,6 +61,7 @@ type Backend struct {
 
 type conversation struct {
 	info    gateway.ConversationInfo
+	senders []message.SenderKey
 	entries []gateway.Entry // that are committed
 	turn    *Turn           // that runs
 	queue   []message.Message
@@ -115,7 +118,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, People: people{b}, SignIns: b, Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.
@@ -135,8 +138,9 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 		c.info.Title, _, _ = strings.Cut(m.Text, "\n")
 	}
 	c.info.Last = time.Now()
+	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
-	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
 	b.next(c)
 	return nil
 }
@@ -151,7 +155,7 @@ func (b *Backend) next(c *conversation) {
 	ctx, stop := context.WithCancel(b.ctx)
 	c.stop, c.info.Running, c.info.Agent = stop, true, "demo"
 	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
-	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id}}
+	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id, Files: m.FileNames()}}
 	c.turn = t
 	b.turns.Go(func() {
 		defer stop()
@@ -210,7 +214,7 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 		waiting = slices.Concat([]message.Message{c.turn.message}, waiting)
 	}
 	for _, m := range waiting {
-		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Files: m.FileNames()})
 	}
 	out = out[max(0, len(out)-limit):]
 	for i, e := range out {
@@ -220,6 +224,12 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 		}
 	}
 	return out, nil
+}
+
+// Entries implements gateway.Conversations: all of them are one page.
+func (b *Backend) Entries(ctx context.Context, channel, id, _ string, limit int) (gateway.Page[gateway.Entry], error) {
+	list, err := b.History(ctx, channel, id, limit)
+	return gateway.Page[gateway.Entry]{Items: list}, err
 }
 
 // Conversations implements gateway.Conversations.
@@ -234,6 +244,23 @@ func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, er
 	}
 	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
 	return list, nil
+}
+
+// ConversationsOf implements gateway.Conversations.
+func (b *Backend) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
+	list, err := b.Conversations(ctx)
+	return slices.DeleteFunc(list, func(c gateway.ConversationInfo) bool {
+		theirs, _ := b.BelongsTo(ctx, sender, c.Channel, c.ID)
+		return !theirs
+	}), err
+}
+
+// BelongsTo implements gateway.Conversations.
+func (b *Backend) BelongsTo(_ context.Context, sender message.SenderKey, channel, id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.convs[channel+":"+id]
+	return ok && len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender }), nil
 }
 
 // DeleteConversation implements gateway.Conversations.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -42,6 +43,7 @@ func Serve(t testing.TB, agent Agent) *Server {
 // Start starts the gateway again.
 func (s *Server) Start() {
 	s.t.Helper()
+	s.cfg.API = rest.New(s.Subjects(), "test", nil)
 	server, err := gateway.New(s.cfg, s.Subjects())
 	if err != nil {
 		s.t.Fatal(err)

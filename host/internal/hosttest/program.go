@@ -323,6 +323,9 @@ func (p *Program) Call(ctx context.Context, path string, body, answer any) error
 			return err
 		}
 	}
+	if m, rest, ok := strings.Cut(path, " "); ok {
+		method, path = m, rest
+	}
 	token, err := os.ReadFile(filepath.Join(p.Dir, "store", "gateway.token"))
 	if err != nil {
 		return err

@@ -11,7 +11,9 @@ type Field struct {
 	Types       []string // JSON types; empty if the schema does not say
 	Enum        []any
 	Required    bool
+	Title       string
 	Description string
+	Default     any // nil: the schema does not say
 }
 
 // Fields returns the keys of the table, the required ones first. It follows plain properties alone.
@@ -19,7 +21,10 @@ func (s *Schema) Fields() []Field {
 	var needed, others []Field
 	for _, key := range slices.Sorted(maps.Keys(s.compiled.Properties)) {
 		p := s.compiled.Properties[key]
-		f := Field{Key: key, Required: slices.Contains(s.compiled.Required, key), Description: p.Description}
+		f := Field{Key: key, Required: slices.Contains(s.compiled.Required, key), Title: p.Title, Description: p.Description}
+		if p.Default != nil {
+			f.Default = *p.Default
+		}
 		if p.Types != nil {
 			f.Types = p.Types.ToStrings()
 		}

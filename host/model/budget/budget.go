@@ -164,24 +164,39 @@ func (b *Accounts) sums(ctx context.Context, start, end time.Time) (map[account]
 	return used, nil
 }
 
-// Today returns what the host and each agent have used today, calls under way not counted.
-func (b *Accounts) Today(ctx context.Context) (host Amount, agents map[string]Amount, err error) {
+// Spent is the usage of a day, calls under way not counted.
+type Spent struct {
+	Day             string // "2026-11-21"
+	Zone            string
+	Opens           time.Time // begin of the next day, when all budgets are whole again
+	Host            Amount
+	Agents, Senders map[string]Amount
+}
+
+// Today returns what has been used today.
+func (b *Accounts) Today(ctx context.Context) (Spent, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d, err := b.current(ctx)
 	if err != nil {
-		return host, nil, err
+		return Spent{}, err
 	}
-	agents = map[string]Amount{}
+	zone := d.zone.String()
+	if d.zone == time.Local {
+		zone = d.end.Format("MST") // "Local" says nothing
+	}
+	s := Spent{Day: d.name, Zone: zone, Opens: d.end, Agents: map[string]Amount{}, Senders: map[string]Amount{}}
 	for a, used := range d.used {
 		switch a.level {
 		case Host:
-			host = used
+			s.Host = used
 		case Agent:
-			agents[a.name] = used
+			s.Agents[a.name] = used
+		case Sender:
+			s.Senders[a.name] = used
 		}
 	}
-	return host, agents, nil
+	return s, nil
 }
 
 // maxAccounts is more than there are.

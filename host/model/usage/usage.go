@@ -41,6 +41,19 @@ type Sum struct {
 	Calls, Failed                        int64
 	Input, Output, CacheRead, CacheWrite int64
 	Cost                                 int64 // billionths of a US dollar
+	// Unpriced counts calls that used tokens for which no price was configured: what they cost is not in Cost.
+	Unpriced int64
+}
+
+// Free is the provider that costs nothing, and so needs no prices.
+const Free = "demo"
+
+// Point is the part of a sum that belongs to one span of time.
+type Point struct {
+	Span int // number of the span, from 0
+	Sum
+	// Rest is true for the sum of all keys that have no points of their own.
+	Rest bool
 }
 
 // Tokens is the sum that budgets count.
@@ -69,6 +82,7 @@ func Keys() []Key {
 type Filter struct {
 	Since, Until time.Time // Until is the first moment that does not belong
 	Turn         string
+	Sender       message.SenderKey
 	Limit        int // of sums or rows; 1000 if there is none
 }
 
@@ -79,4 +93,8 @@ type Log interface {
 	ListUsage(ctx context.Context, f Filter) ([]Row, error)
 	// SumUsage sums up usage. Sums are sorted by cost, the highest first, but days by date.
 	SumUsage(ctx context.Context, by Key, f Filter) ([]Sum, error)
+	// UsageSeries sums up usage by the spans between bounds, in nanoseconds since 1970, and within each by key: the keys with the highest
+	// sums over all spans, top in number, and the rest. Since, Until and Limit of the filter do not count. Spans and keys without usage have no
+	// point.
+	UsageSeries(ctx context.Context, by Key, bounds []int64, top int, f Filter) ([]Point, error)
 }

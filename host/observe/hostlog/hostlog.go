@@ -76,12 +76,15 @@ type ring struct {
 	mu      sync.Mutex
 	records []Record // at most maxRecords, oldest first
 	last    uint64
+	warned  chan struct{} // capacity 1
 }
 
 var _ slog.Handler = (*Log)(nil)
 
 // New returns a handler that passes records on to next.
-func New(next slog.Handler) *Log { return &Log{next: next, kept: &ring{}} }
+func New(next slog.Handler) *Log {
+	return &Log{next: next, kept: &ring{warned: make(chan struct{}, 1)}}
+}
 
 // Enabled implements slog.Handler: records from the level info on are kept even if next leaves them out.
 func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
@@ -175,7 +178,17 @@ func (r *ring) add(rec Record) {
 		r.records = r.records[:maxRecords-1]
 	}
 	r.records = append(r.records, rec)
+	if rec.level < slog.LevelWarn {
+		return
+	}
+	select {
+	case r.warned <- struct{}{}:
+	default:
+	}
 }
+
+// Warned returns a channel that receives after warnings and errors. One observer can use it.
+func (l *Log) Warned() <-chan struct{} { return l.kept.warned }
 
 // Records returns the kept records that a filter chooses, oldest first.
 func (l *Log) Records(f Filter) []Record {

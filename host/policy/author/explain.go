@@ -126,9 +126,7 @@ func ExplainRecord(ctx context.Context, source policy.Source, record policy.Reco
 // that never looks at a fact spends exactly as much without it. This works for every language and needs no debugger.
 func explain(name string, c Case, base policy.Record, again func(frame []byte) policy.Record) (Explanation, error) {
 	x := Explanation{Policy: name, Case: c.Name, Kind: c.Kind, Outcome: outcomeOf(base)}
-	for _, call := range base.Calls {
-		x.Calls = append(x.Calls, CallMade{call.Name, call.Arguments(), call.Ret, policy.OneLine(call.Data)})
-	}
+	x.Calls = CallsOf(base.Calls)
 	list, err := entries(base.Frame)
 	if err != nil {
 		return x, err
@@ -138,6 +136,14 @@ func explain(name string, c Case, base policy.Record, again func(frame []byte) p
 		x.Facts[i] = FactUse{e.name(), e.String(), compareUse(base, again(without(base.Frame, e)))}
 	}
 	return x, nil
+}
+
+// CallsOf returns calls from a policy to the host for people.
+func CallsOf(calls []policy.HostCall) (made []CallMade) {
+	for _, call := range calls {
+		made = append(made, CallMade{call.Name, call.Arguments(), call.Ret, policy.OneLine(call.Data)})
+	}
+	return made
 }
 
 func compareUse(with, without policy.Record) Use {

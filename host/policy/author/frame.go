@@ -45,6 +45,22 @@ func entries(frame []byte) ([]entry, error) {
 	return list, nil
 }
 
+// Fact is one fact of a frame, with its value for people.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// FactsOf returns the facts that a frame has.
+func FactsOf(frame []byte) ([]Fact, error) {
+	list, err := entries(frame)
+	facts := make([]Fact, len(list))
+	for i, e := range list {
+		facts[i] = Fact{e.name(), e.String()}
+	}
+	return facts, err
+}
+
 // kindOf returns the kind of decision that a frame is for.
 func kindOf(frame []byte) (string, error) {
 	if _, err := entries(frame); err != nil {

@@ -18,15 +18,13 @@ import (
 // Prove asks a module the cases of the policy's folder in which path lies, if path is the module of that folder. It asks the given bytes, not the
 // current file at path. The error names the first case that fails. cache is a folder for compiled code, "" for a temporary one.
 func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
-	dir := filepath.Dir(path)
-	m, err := LoadManifest(dir)
-	if _, missing := os.Lstat(filepath.Join(dir, manifestFile)); errors.Is(missing, fs.ErrNotExist) {
-		return nil // a module without a folder
-	}
-	if err != nil {
+	dir, m, err := FolderOf(path)
+	switch {
+	case errors.Is(err, ErrNoSource): // a module without a folder
+		return nil
+	case err != nil:
 		return err
-	}
-	if m.modulePath(dir) != filepath.Clean(path) || !hasCases(dir) {
+	case !hasCases(dir):
 		return nil
 	}
 	report, err := askModule(ctx, m, dir, wasm, cache)

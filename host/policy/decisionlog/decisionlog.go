@@ -1,7 +1,7 @@
 // Package decisionlog converts the decisions of policies to rows of the store's log, and reads them back for a replay.
 //
-// Start with Rows and Read. The size of a row is bounded: larger values are left out, and a replay that needs one reports that. The package
-// neither asks policies nor opens a store.
+// Start with Rows, Read and Replay. The size of a row is bounded: larger values are left out, and a replay that needs one reports that. The
+// package neither loads policies nor opens a store.
 package decisionlog
 
 import (
@@ -87,4 +87,11 @@ func Read(ctx context.Context, log Source, f journal.DecisionFilter) iter.Seq2[c
 			}
 		}
 	}
+}
+
+// Replay asks a module the decisions of the log again, and counts those that come out differently. With the error that ended it comes the
+// report about the decisions before.
+func Replay(ctx context.Context, log Source, f journal.DecisionFilter, m *policy.Module, o compare.Options) (compare.Report, error) {
+	f.WithoutCalls = !o.Exact
+	return compare.Run(ctx, Read(ctx, log, f), m, o)
 }

@@ -70,8 +70,8 @@ func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
 	if since.IsZero() {
 		return nil
 	}
-	filter := journal.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost, WithoutCalls: true}
-	report, err := compare.Run(ctx, decisionlog.Read(ctx, p.Log, filter), c.Module, compare.Options{})
+	filter := journal.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost}
+	report, err := decisionlog.Replay(ctx, p.Log, filter, c.Module, compare.Options{})
 	if err != nil {
 		return fmt.Errorf("replay gate: %w", err)
 	}

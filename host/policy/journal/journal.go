@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"iter"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Decision is one answer of routing or of a policy, with everything that it depended on.
@@ -33,6 +35,13 @@ type Decision struct {
 	Nanos  int64
 }
 
+// Listed is a decision with the turn's agent, channel and sender; they are empty if no turn took the message.
+type Listed struct {
+	Decision
+	Agent, Channel string
+	Sender         message.SenderKey
+}
+
 // DecisionFilter selects decisions; zero fields select all.
 type DecisionFilter struct {
 	ID                 int64
@@ -51,4 +60,7 @@ type Decisions interface {
 	// EachDecision returns any number of decisions in the order of their times, with few of them in memory. It does not block
 	// writers, and ends with the first error.
 	EachDecision(ctx context.Context, f DecisionFilter) iter.Seq2[Decision, error]
+	// LatestDecisions returns the latest decisions whose ID is below before, latest first; before 0 is no bound. A thousand if there is no
+	// limit.
+	LatestDecisions(ctx context.Context, f DecisionFilter, before int64) ([]Listed, error)
 }

@@ -196,3 +196,14 @@ func (c Capabilities) Supports(runtime string) error {
 	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
 		machine.ErrUnavailable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
 }
+
+// Usage is what a container uses.
+type Usage struct {
+	Memory    int64 // bytes, with what could be dropped
+	Processes int64 // and threads
+}
+
+// Meter is implemented by drivers that can tell what a container uses.
+type Meter interface {
+	Usage(ctx context.Context, id string) (Usage, error)
+}

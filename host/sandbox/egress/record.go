@@ -32,9 +32,11 @@ type Record struct {
 // RecordFilter selects records; zero fields select all.
 type RecordFilter struct {
 	Session string
+	Agent   string
 	Denied  bool // only refusals
 	Since   time.Time
-	Limit   int // the newest ones; 1000 by default
+	Before  string // the ID of a record: only older ones
+	Limit   int    // the newest ones; 1000 by default
 }
 
 // Records stores the decisions.

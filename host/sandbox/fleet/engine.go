@@ -52,6 +52,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		return nil
 	}
 	var running sync.WaitGroup
+	running.Go(func() { f.selfTesting(ctx) })
 	for first := true; ctx.Err() == nil; first = false {
 		f.see(f.look(ctx, driver, c, &running))
 		if first {

@@ -75,6 +75,7 @@ type Fleet struct {
 	hosts    *hosts
 	setup    atomic.Pointer[setup]
 	looked   chan struct{} // closed after the first check of the engine
+	tests    selfTests
 
 	mu          sync.Mutex
 	manager     *sandbox.Manager     // nil until the engine has answered once
@@ -100,6 +101,7 @@ func New(c Config) (*Fleet, error) {
 	}
 	f := &Fleet{
 		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), unavailable: ErrOff,
+		tests: selfTests{start: make(chan string, 1)},
 	}
 	if err := workspace.Recover(f.folders.Workspaces); err != nil {
 		f.log.Error("cannot finish moving workspaces", "error", err)
@@ -155,6 +157,9 @@ func (f *Fleet) sandboxes() *sandbox.Manager {
 }
 
 func (f *Fleet) spec(name string) (spec.Spec, bool) { return f.setup.Load().specs.Named(name) }
+
+// Spec returns the specification of a sandbox.
+func (f *Fleet) Spec(name string) (spec.Spec, bool) { return f.spec(name) }
 
 func (f *Fleet) mountRules() mounts.Rules { return f.setup.Load().mounts }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // ForgetTimeout bounds the removal of a session's containers and volumes.
@@ -93,4 +95,9 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	if err != nil {
 		f.log.Warn("cannot remove the volumes of deleted sessions", "error", err)
 	}
+}
+
+// RemoveWorkspace removes the files of a session's workspace, which Forget leaves. Nothing may run in it.
+func (f *Fleet) RemoveWorkspace(key message.WorkspaceKey) error {
+	return removeall.Folder(workspace.Path(f.folders.Workspaces, key))
 }

@@ -40,6 +40,14 @@ func (f *Fleet) Holdings() quota.Holdings {
 	return held
 }
 
+// Living counts the containers of each session.
+func (f *Fleet) Living() map[message.WorkspaceKey]int {
+	if m := f.sandboxes(); m != nil {
+		return m.Living()
+	}
+	return nil
+}
+
 // running counts the background processes of each session, on the host and in its sandboxes.
 func (f *Fleet) running() map[message.WorkspaceKey]int {
 	counts := f.hosts.running()

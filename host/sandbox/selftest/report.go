@@ -36,7 +36,8 @@ type ControlOutcome struct {
 	TookMS int64  `json:"took_ms"`
 }
 
-func (r *Report) add(o Outcome) {
+// Add counts an outcome.
+func (r *Report) Add(o Outcome) {
 	switch o.Status {
 	case Pass:
 		r.Passed++

@@ -94,7 +94,7 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 		if ctx.Err() != nil {
 			return report, interrupted(ctx) // the probe under way proves nothing
 		}
-		report.add(o)
+		report.Add(o)
 		s.config.Progress(o)
 	}
 	return report, nil

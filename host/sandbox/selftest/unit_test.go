@@ -92,7 +92,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Report
-			r.add(c.outcome)
+			r.Add(c.outcome)
 			if r.OK() != c.ok || r.Passed+r.Weak+r.Failed != 1 {
 				t.Errorf("report %+v", r)
 			}

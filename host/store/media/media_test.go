@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -509,4 +510,46 @@ func TestShares(t *testing.T) {
 	try("cy", 20, nil)
 	has(100, true) // the oldest of all, and that of one who has little
 	has(10, false)
+}
+
+func TestDisown(t *testing.T) {
+	s, err := New(Config{Dir: t.TempDir(), Keep: func(context.Context) (map[string]bool, error) {
+		return map[string]bool{digestOf("needed"): true}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(owner message.SenderKey, text string) {
+		t.Helper()
+		if _, err := s.Put(t.Context(), Head{Name: "a", Owner: owner}, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("irc:ann", "own")
+	put("irc:ann", "shared")
+	put("irc:bob", "shared")
+	put("irc:ann", "needed")
+	put("irc:bob", "other")
+	if n, err := s.Disown(t.Context(), "irc:ann"); err != nil || n != 3 {
+		t.Fatal(n, err)
+	}
+	if len(s.Of("irc:ann")) != 0 || s.Held("irc:ann") != 0 || s.Owns("irc:ann", digestOf("shared")) || !s.Owns("irc:bob", digestOf("shared")) || len(s.Of("irc:bob")) != 2 {
+		t.Errorf("ann has %v, bob %v", s.Of("irc:ann"), s.Of("irc:bob"))
+	}
+	for text, there := range map[string]bool{"own": false, "shared": true, "needed": true, "other": true} {
+		body, _, err := s.Open(t.Context(), digestOf(text))
+		if (err == nil) != there {
+			t.Errorf("%s is there: %v", text, err)
+		}
+		if err == nil {
+			body.Close()
+		}
+	}
+	var sum int64
+	for _, n := range s.Owned() {
+		sum += n
+	}
+	if again, err := New(Config{Dir: s.config.Dir}); err != nil || !maps.Equal(again.Owned(), s.Owned()) || sum == 0 {
+		t.Errorf("after a restart the owners are %v, before %v (%v)", again.Owned(), s.Owned(), err)
+	}
 }

@@ -259,6 +259,56 @@ func (s *Store) Owned() map[message.SenderKey]int64 {
 	return maps.Clone(s.owned)
 }
 
+// Owns reports whether an owner has stored an object.
+func (s *Store) Owns(owner message.SenderKey, digest string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[digest]
+	return e != nil && slices.Contains(e.owners, owner)
+}
+
+// Of returns the digests of an owner's media, sorted.
+func (s *Store) Of(owner message.SenderKey) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for digest, e := range s.entries {
+		if e.room > 0 && slices.Contains(e.owners, owner) {
+			out = append(out, digest)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Disown ends an owner's hold of all his media, and removes what nobody else holds and nothing needs. It returns how many he held.
+func (s *Store) Disown(ctx context.Context, owner message.SenderKey) (int, error) {
+	digests := s.Of(owner)
+	keep, err := s.config.Keep(ctx) // before the lock, as in prune
+	if err != nil {
+		return 0, fmt.Errorf("disown media: list needed media: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, digest := range digests {
+		e := s.entries[digest]
+		if e == nil || !slices.Contains(e.owners, owner) {
+			continue
+		}
+		if len(e.owners) > 1 || keep[digest] || e.pins > 0 {
+			if err = s.disown(candidate{digest, e}, owner); len(e.owners) == 0 {
+				s.give("", e.room)
+			}
+		} else {
+			err = s.remove(digest, e)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("disown media: %w", err)
+		}
+	}
+	return len(digests), nil
+}
+
 // Held returns the bytes of an owner's media.
 func (s *Store) Held(owner message.SenderKey) int64 {
 	s.mu.Lock()

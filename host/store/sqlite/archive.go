@@ -18,40 +18,64 @@ const sessionTurns = "SELECT " + turnColumns + " FROM turns WHERE session = ? OR
 
 // PutSession implements turnlog.Archive.
 func (s *Store) PutSession(ctx context.Context, session turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error {
-	encodings := make([]encoded, len(turns))
-	for i, t := range turns {
+	return s.PutSessions(ctx, []turnlog.WholeSession{{Session: session, Turns: turns, Summary: sum}})
+}
+
+// encodedSession is a session whose JSON is made.
+type encodedSession struct {
+	turnlog.WholeSession
+	turns   []encoded
+	besides besides
+}
+
+func encodeSession(s turnlog.WholeSession) (e encodedSession, err error) {
+	e = encodedSession{WholeSession: s, turns: make([]encoded, len(s.Turns))}
+	for i, t := range s.Turns {
+		if e.turns[i], err = encodeCommit(turnlog.Commit{Turn: t.Turn}); err != nil {
+			return e, err
+		}
+	}
+	e.besides, err = encodeBesides(turnlog.Commit{Summary: s.Summary})
+	return e, err
+}
+
+// PutSessions implements turnlog.Archive.
+func (s *Store) PutSessions(ctx context.Context, list []turnlog.WholeSession) error {
+	all := make([]encodedSession, len(list))
+	for i, v := range list {
 		var err error
-		if encodings[i], err = encodeCommit(turnlog.Commit{Turn: t.Turn}); err != nil {
-			return fmt.Errorf("write session %s: %w", session.Key, err)
+		if all[i], err = encodeSession(v); err != nil {
+			return fmt.Errorf("write session %s: %w", v.Session.Key, err)
 		}
 	}
-	besides, err := encodeBesides(turnlog.Commit{Summary: sum})
-	if err != nil {
-		return fmt.Errorf("write session %s: %w", session.Key, err)
-	}
-	err = s.writer.write(ctx, func(w *writer) error {
-		if err := vacant(w, session.Key); err != nil {
-			return err
-		}
-		if err := presentEpoch(w, session.Key); err != nil {
-			return err
-		}
-		for i, t := range turns {
-			if err := putNewTurn(w, t, encodings[i]); err != nil {
-				return err
+	return s.writer.write(ctx, func(w *writer) error {
+		for _, v := range all {
+			if err := w.putSession(v); err != nil {
+				return fmt.Errorf("write session %s: %w", v.Session.Key, err)
 			}
 		}
-		if err := commitBesides(w, turnlog.Commit{Summary: sum}, besides); err != nil {
+		return nil
+	})
+}
+
+func (w *writer) putSession(v encodedSession) error {
+	if err := vacant(w, v.Session.Key); err != nil {
+		return err
+	}
+	if err := presentEpoch(w, v.Session.Key); err != nil {
+		return err
+	}
+	for i, t := range v.Turns {
+		if err := putNewTurn(w, t, v.turns[i]); err != nil {
 			return err
 		}
-		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, ?, ?)
-			ON CONFLICT (key) DO UPDATE SET turns = excluded.turns, last = excluded.last`,
-			session.Key, session.Agent, session.Turns, nanos(session.Last))
-	})
-	if err != nil {
-		return fmt.Errorf("write session %s: %w", session.Key, err)
 	}
-	return nil
+	if err := commitBesides(w, turnlog.Commit{Summary: v.Summary}, v.besides); err != nil {
+		return err
+	}
+	return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET turns = excluded.turns, last = excluded.last`,
+		v.Session.Key, v.Session.Agent, v.Session.Turns, nanos(v.Session.Last))
 }
 
 // vacant refuses a session that exists or has been replaced by a later one.

@@ -36,7 +36,8 @@ func (s *Store) ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent
 		f.Limit = 1000
 	}
 	latest, err := list(ctx, s.read, scanAudit, `SELECT id, at, kind, subject, actor, session, agent, tool, turn, detail FROM audit
-		WHERE (?1 = '' OR kind = ?1) AND (?2 = '' OR subject = ?2) AND at >= ?3 ORDER BY id DESC LIMIT ?4`, f.Kind, f.Subject, nanos(f.Since), f.Limit)
+		WHERE (?1 = '' OR kind = ?1) AND (?2 = '' OR subject = ?2) AND at >= ?3 AND (?5 = 0 OR id < ?5) ORDER BY id DESC LIMIT ?4`,
+		f.Kind, f.Subject, nanos(f.Since), f.Limit, f.Below)
 	slices.Reverse(latest)
 	return latest, err
 }

@@ -64,6 +64,27 @@ func (s *Store) EachDecision(ctx context.Context, f journal.DecisionFilter) iter
 	return eachDecision(ctx, s.read, f, false)
 }
 
+// LatestDecisions implements journal.Decisions.
+func (s *Store) LatestDecisions(ctx context.Context, f journal.DecisionFilter, before int64) ([]journal.Listed, error) {
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	where, args := decisionsWhere(f)
+	return list(ctx, s.read, scanListed, decisionSelect(f)+`, coalesce(u.agent, ''), coalesce(u.channel, ''), coalesce(u.sender, '')
+		FROM decisions d LEFT JOIN decision_texts t ON t.id = d.text LEFT JOIN turns u ON u.id = d.turn
+		WHERE `+where+" AND d.id < ? ORDER BY d.id DESC LIMIT ?", append(args, before, f.Limit)...)
+}
+
+func scanListed(scan func(...any) error) (journal.Listed, error) {
+	var l journal.Listed
+	var err error
+	l.Decision, err = scanDecision(func(dest ...any) error { return scan(append(dest, &l.Agent, &l.Channel, &l.Sender)...) })
+	return l, err
+}
+
 // decisionBatch bounds the decisions read by one query. A long read transaction would keep a running host from emptying its write-ahead
 // log.
 const decisionBatch = 512
@@ -103,16 +124,23 @@ func eachDecision(ctx context.Context, db *sql.DB, f journal.DecisionFilter, old
 
 // decisionColumns returns the beginning of a query, for the present table or for that from before 0003_replay.sql.
 func decisionColumns(f journal.DecisionFilter, old bool) string {
-	calls := "d.calls"
-	if f.WithoutCalls {
-		calls = "NULL"
-	}
 	if old {
-		return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, '', d.frame, NULL, NULL, ` + calls + `, 0, 0, d.answer, d.reason, d.error, d.fuel, d.nanos
-			FROM decisions d WHERE `
+		return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, '', d.frame, NULL, NULL, ` + callsColumn(f) + `, 0, 0, d.answer, d.reason, d.error,
+			d.fuel, d.nanos FROM decisions d WHERE `
 	}
-	return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, d.file, d.frame, t.body, d.args, ` + calls + `, d.raw, d.rule, d.answer, d.reason, d.error,
-		d.fuel, d.nanos FROM decisions d LEFT JOIN decision_texts t ON t.id = d.text WHERE `
+	return decisionSelect(f) + " FROM decisions d LEFT JOIN decision_texts t ON t.id = d.text WHERE "
+}
+
+func decisionSelect(f journal.DecisionFilter) string {
+	return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, d.file, d.frame, t.body, d.args, ` + callsColumn(f) + `, d.raw, d.rule, d.answer, d.reason,
+		d.error, d.fuel, d.nanos`
+}
+
+func callsColumn(f journal.DecisionFilter) string {
+	if f.WithoutCalls {
+		return "NULL"
+	}
+	return "d.calls"
 }
 
 // decisionsWhere names only the columns of the filter, so that the planner uses the index.

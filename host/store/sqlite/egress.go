@@ -44,8 +44,9 @@ func listEgress(ctx context.Context, db *sql.DB, f egress.RecordFilter) ([]egres
 		f.Limit = 1000
 	}
 	latest, err := list(ctx, db, scanEgress, `SELECT id, at, kind, session, agent, method, host, port, addrs, allowed, reason, credential, up, down, ended
-		FROM egress WHERE (?1 = '' OR session = ?1) AND (NOT ?2 OR NOT allowed) AND at >= ?3 ORDER BY seq DESC LIMIT ?4`,
-		f.Session, f.Denied, nanos(f.Since), f.Limit)
+		FROM egress WHERE (?1 = '' OR session = ?1) AND (NOT ?2 OR NOT allowed) AND at >= ?3 AND (?5 = '' OR agent = ?5)
+			AND (?6 = '' OR seq < (SELECT seq FROM egress WHERE id = ?6)) ORDER BY seq DESC LIMIT ?4`,
+		f.Session, f.Denied, nanos(f.Since), f.Limit, f.Agent, f.Before)
 	slices.Reverse(latest)
 	return latest, err
 }

@@ -9,13 +9,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const noteColumns = "notes.id, notes.agent, notes.person, notes.key, notes.text, notes.sender, notes.turn, notes.labels, notes.updated"
+const (
+	noteColumns = "notes.id, notes.agent, notes.person, notes.key, notes.text, notes.sender, notes.turn, notes.labels, notes.updated, "
+	mending     = "notes.mended_by, notes.mended"
+	unmended    = "'', 0" // of a store that is older
+)
 
 // WriteNote implements memory.Notes.
 func (s *Store) WriteNote(ctx context.Context, n memory.Note, max int) error {
@@ -50,7 +55,7 @@ func (w *writer) noteFits(n memory.Note, max int) error {
 
 const putNote = `INSERT INTO notes (agent, person, key, text, sender, turn, labels, updated, extracted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (agent, person, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, turn = excluded.turn,
-		labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted`
+		labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted, mended_by = '', mended = 0`
 
 func (w *writer) putNote(n memory.Note, labels []byte) error {
 	return w.exec(putNote, n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), false)
@@ -63,7 +68,7 @@ func (w *writer) putExtracted(n memory.Note, labels []byte) error {
 
 // ReadNote implements memory.Notes.
 func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (memory.Note, error) {
-	n, err := one(ctx, s.read, scanNote, "SELECT "+noteColumns+" FROM notes WHERE agent = ? AND person = ? AND key = ?", agent, person, key)
+	n, err := one(ctx, s.read, scanNote, "SELECT "+noteColumns+mending+" FROM notes WHERE agent = ? AND person = ? AND key = ?", agent, person, key)
 	if err != nil {
 		return n, fmt.Errorf("read note %q: %w", key, err)
 	}
@@ -72,19 +77,21 @@ func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (memory
 
 // SearchNotes implements memory.Notes.
 func (s *Store) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
-	return searchNotes(ctx, s.read, q)
+	return searchNotes(ctx, s.read, q, mending)
 }
 
-func searchNotes(ctx context.Context, db *sql.DB, q memory.NoteQuery) ([]memory.Note, error) {
+func searchNotes(ctx context.Context, db *sql.DB, q memory.NoteQuery, mending string) ([]memory.Note, error) {
 	from, order, args := "notes", "updated DESC, notes.id DESC", []any(nil)
 	where, more := noteWhere(q)
 	if match := matchWords(q.Words, q.Any); match != "" {
-		from, order = "notes_text JOIN notes ON notes.id = notes_text.rowid", "rank"
+		if from = "notes_text JOIN notes ON notes.id = notes_text.rowid"; !q.Latest {
+			order = "rank"
+		}
 		where = "notes_text MATCH ? AND " + where
 		args = append(args, match)
 	}
 	args = append(append(args, more...), cmp.Or(q.Limit, 1000))
-	return list(ctx, db, scanNote, "SELECT "+noteColumns+" FROM "+from+" WHERE "+where+" ORDER BY "+order+" LIMIT ?", args...)
+	return list(ctx, db, scanNote, "SELECT "+noteColumns+mending+" FROM "+from+" WHERE "+where+" ORDER BY "+order+" LIMIT ?", args...)
 }
 
 // noteWhere returns the condition of a query, except for its words.
@@ -99,6 +106,10 @@ func noteWhere(q memory.NoteQuery) (where string, args []any) {
 	and("agent", q.Agent, q.Agent != "")
 	and("key", q.Key, q.Key != "")
 	and("id", q.ID, q.ID != 0)
+	if q.Before != nil {
+		where += " AND (notes.updated, notes.id) < (?, ?)"
+		args = append(args, nanos(q.Before.Updated), q.Before.ID)
+	}
 	if q.Persons != nil {
 		where += " AND notes.person IN (''" + strings.Repeat(", ?", len(q.Persons)) + ")"
 		for _, p := range q.Persons {
@@ -109,6 +120,26 @@ func noteWhere(q memory.NoteQuery) (where string, args []any) {
 		}
 	}
 	return where, args
+}
+
+// MendNote implements memory.Notes. A mended note counts as written on purpose: nothing that is extracted replaces it.
+func (s *Store) MendNote(ctx context.Context, id int64, was, text, by string, at time.Time) (memory.Note, error) {
+	err := s.writer.write(ctx, func(w *writer) error {
+		var now string
+		if err := w.row("SELECT text FROM notes WHERE id = ?", []any{id}, &now); errors.Is(err, sql.ErrNoRows) {
+			return store.NotFound(fmt.Sprintf("no note %d", id))
+		} else if err != nil {
+			return err
+		}
+		if now != was {
+			return store.Conflict(fmt.Sprintf("note %d has another text by now: read it again", id))
+		}
+		return w.exec("UPDATE notes SET text = ?, mended_by = ?, mended = ?, extracted = 0 WHERE id = ?", text, by, nanos(at), id)
+	})
+	if err != nil {
+		return memory.Note{}, err
+	}
+	return one(ctx, s.read, scanNote, "SELECT "+noteColumns+mending+" FROM notes WHERE id = ?", id)
 }
 
 // ForgetNotes implements memory.Notes.
@@ -144,10 +175,10 @@ func matchWords(query string, any bool) string {
 func scanNote(scan func(...any) error) (memory.Note, error) {
 	var n memory.Note
 	var labels []byte
-	var updated int64
-	if err := scan(&n.ID, &n.Agent, &n.Person, &n.Key, &n.Text, &n.By, &n.Turn, &labels, &updated); err != nil {
+	var updated, mended int64
+	if err := scan(&n.ID, &n.Agent, &n.Person, &n.Key, &n.Text, &n.By, &n.Turn, &labels, &updated, &n.MendedBy, &mended); err != nil {
 		return n, err
 	}
-	n.Updated = instant(updated)
+	n.Updated, n.Mended = instant(updated), instant(mended)
 	return n, json.Unmarshal(labels, &n.Labels)
 }

@@ -47,7 +47,7 @@ func TestNotesOfAnOlderFlynnAreKept(t *testing.T) {
 	if err != nil || n.Text != "called Mia" || n.By != "irc:ann" || !slices.Equal(n.Labels, []string{"web:x"}) {
 		t.Errorf("read %+v, %v", n, err)
 	}
-	found, err := searchNotes(t.Context(), s.read, memory.NoteQuery{Words: "mia"})
+	found, err := searchNotes(t.Context(), s.read, memory.NoteQuery{Words: "mia"}, mending)
 	if err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}

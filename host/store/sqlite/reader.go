@@ -78,7 +78,11 @@ func (r *Reader) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.
 	if r.version < versionWith("0010_memory.sql") {
 		return nil, errors.New("the store was written by an older Flynn: start this one once to update it")
 	}
-	return searchNotes(ctx, r.db, q)
+	columns := mending
+	if r.version < versionWith("0025_mended_notes.sql") {
+		columns = unmended
+	}
+	return searchNotes(ctx, r.db, q, columns)
 }
 
 // ShadowCounts implements the method of journal.Shadows for reading.

@@ -33,11 +33,11 @@ func (r *Reader) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 }
 
 // ScheduleRuns implements the method of timetable.Schedules for reading.
-func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error) {
+func (r *Reader) ScheduleRuns(ctx context.Context, schedule, before string, limit int) ([]timetable.Run, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
 	}
-	return list(ctx, r.db, scanRun, listRuns, schedule, limit)
+	return list(ctx, r.db, scanRun, listRuns, schedule, before, limit)
 }
 
 // PutSchedule implements timetable.Schedules.
@@ -89,7 +89,8 @@ const (
 	runColumns    = "schedule, event, due, state, count, note, at"
 	listSchedules = "SELECT name, timing, upto, failures, paused FROM schedules ORDER BY name"
 	listOpenRuns  = "SELECT " + runColumns + " FROM schedule_runs WHERE state IN ('due', 'made') ORDER BY id"
-	listRuns      = "SELECT " + runColumns + " FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT ?"
+	listRuns      = "SELECT " + runColumns + ` FROM schedule_runs WHERE schedule = ?1 AND (?2 = '' OR id < (SELECT id FROM schedule_runs WHERE schedule = ?1 AND event = ?2))
+		ORDER BY id DESC LIMIT ?3`
 )
 
 // OpenRuns implements timetable.Schedules.
@@ -98,8 +99,8 @@ func (s *Store) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 }
 
 // ScheduleRuns implements timetable.Schedules.
-func (s *Store) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error) {
-	return list(ctx, s.read, scanRun, listRuns, schedule, limit)
+func (s *Store) ScheduleRuns(ctx context.Context, schedule, before string, limit int) ([]timetable.Run, error) {
+	return list(ctx, s.read, scanRun, listRuns, schedule, before, limit)
 }
 
 func scanSchedule(scan func(...any) error) (timetable.Schedule, error) {

@@ -152,6 +152,14 @@ func (s *Store) History(ctx context.Context, channel, conversation string, turns
 	return ts, err
 }
 
+// HistoryUpTo implements turnlog.Turns.
+func (s *Store) HistoryUpTo(ctx context.Context, channel, conversation, turn string, turns int) ([]turnlog.Turn, error) {
+	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND id <= ? AND parent = '' ORDER BY id DESC LIMIT ?",
+		channel, conversation, turn, turns)
+	slices.Reverse(ts)
+	return ts, err
+}
+
 // FirstTurns implements turnlog.Turns.
 func (s *Store) FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error) {
 	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id LIMIT ?",

@@ -42,13 +42,17 @@ func (s *Store) ListUsage(ctx context.Context, f usage.Filter) ([]usage.Row, err
 }
 
 // usageWhere uses the parameters of usageArgs.
-const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)"
+const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3) AND (?5 = '' OR sender = ?5)"
+
+// usageSums are the columns of a sum after its key.
+const usageSums = `count(*), sum(failure != ''), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cost),
+	sum(cost = 0 AND provider != '` + usage.Free + `' AND input + output + cache_read + cache_write > 0)`
 
 func usageArgs(f usage.Filter) []any {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
-	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit}
+	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit, f.Sender}
 }
 
 // SumUsage implements usage.Log.
@@ -57,10 +61,19 @@ func (s *Store) SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]u
 }
 
 func sumUsage(ctx context.Context, db *sql.DB, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
-	key, order := string(by), "sum(cost) DESC, sum(input + output + cache_read + cache_write) DESC, 1"
+	key, order, err := usageKey(by)
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, db, scanSpent, `SELECT `+key+`, `+usageSums+` FROM usage `+usageWhere+` GROUP BY 1 ORDER BY `+order+` LIMIT ?4`, usageArgs(f)...)
+}
+
+// usageKey returns the expression of a key, and the order of its sums.
+func usageKey(by usage.Key) (key, order string, err error) {
+	key, order = string(by), "sum(cost) DESC, sum(input + output + cache_read + cache_write) DESC, 1"
 	switch {
 	case !slices.Contains(usage.Keys(), by):
-		return nil, fmt.Errorf("sum usage: no key %q", by)
+		return "", "", fmt.Errorf("sum usage: no key %q", by)
 	case by == usage.All:
 		key = "''"
 	case by == usage.ByModel:
@@ -68,8 +81,7 @@ func sumUsage(ctx context.Context, db *sql.DB, by usage.Key, f usage.Filter) ([]
 	case by == usage.ByDay:
 		order = "1"
 	}
-	return list(ctx, db, scanSpent, `SELECT `+key+`, count(*), sum(failure != ''), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cost)
-		FROM usage `+usageWhere+` GROUP BY 1 ORDER BY `+order+` LIMIT ?4`, usageArgs(f)...)
+	return key, order, nil
 }
 
 func scanUsage(scan func(...any) error) (usage.Row, error) {
@@ -83,7 +95,7 @@ func scanUsage(scan func(...any) error) (usage.Row, error) {
 
 func scanSpent(scan func(...any) error) (usage.Sum, error) {
 	var s usage.Sum
-	err := scan(&s.Key, &s.Calls, &s.Failed, &s.Input, &s.Output, &s.CacheRead, &s.CacheWrite, &s.Cost)
+	err := scan(&s.Key, &s.Calls, &s.Failed, &s.Input, &s.Output, &s.CacheRead, &s.CacheWrite, &s.Cost, &s.Unpriced)
 	return s, err
 }
 

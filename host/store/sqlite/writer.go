@@ -37,8 +37,9 @@ type writer struct {
 	stmts      map[string]*sql.Stmt
 	over       []func()
 
-	own    ownership // used by the holder only, too
-	scopes knownScopes
+	own       ownership // used by the holder only, too
+	committed bell
+	scopes    knownScopes
 }
 
 // op is one atomic write. do may be called again after a rollback; only the last call counts.
@@ -213,6 +214,9 @@ func (w *writer) commit(group []*op) {
 		f()
 	}
 	w.over = w.over[:0]
+	if err == nil {
+		w.committed.ring()
+	}
 	for i, o := range group {
 		if err != nil {
 			errs[i] = err

@@ -34,6 +34,10 @@ func egressLog(t *testing.T, open Opener) {
 		{"session", egress.RecordFilter{Session: "other"}, "b"},
 		{"refusals", egress.RecordFilter{Denied: true}, "b"},
 		{"since", egress.RecordFilter{Since: noon.Add(time.Minute)}, "b"},
+		{"of an agent", egress.RecordFilter{Agent: "helper"}, "a"},
+		{"before one", egress.RecordFilter{Before: "b"}, "a"},
+		{"before the first", egress.RecordFilter{Before: "a"}, ""},
+		{"before one that is not there", egress.RecordFilter{Before: "' OR 1=1 --"}, ""},
 		{"the latest", egress.RecordFilter{Limit: 1}, "b"},
 		{"of a session that has none", egress.RecordFilter{Session: "other", Since: noon.Add(2 * time.Hour)}, ""},
 	} {

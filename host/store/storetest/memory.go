@@ -97,6 +97,67 @@ func notesAreBounded(t *testing.T, open Opener) {
 	check(t, s.WriteNote(t.Context(), note("helper", "irc:bob", "3", "x"), 3))
 }
 
+func notesAreMended(t *testing.T, open Opener) {
+	s := open()
+	n := note("helper", "irc:ann", "pet", "a cat")
+	n.Turn, n.Labels, n.Updated = "t1", []string{memory.Extracted}, noon
+	check(t, s.WriteNote(t.Context(), n, 0))
+	c := turnlog.Commit{Turn: turn("t2"), Extract: true}
+	c.Turn.State = turnlog.TurnDone
+	check(t, s.CommitTurn(t.Context(), c))
+	check(t, s.FinishExtraction(t.Context(), "t2", []memory.Note{note("helper", "irc:ann", "age", "of 3")}, 9))
+	id := must[memory.Note](t)(s.ReadNote(t.Context(), "helper", "irc:ann", "age")).ID
+	later := noon.Add(time.Hour)
+	got := must[memory.Note](t)(s.MendNote(t.Context(), id, "of 3", "a dog: \" OR 1 \x00", "web:owner", later))
+	equal(t, "who mended it, and when", fmt.Sprint(got.Text, got.MendedBy, got.Mended.Equal(later), got.By, got.Turn), fmt.Sprint("a dog: \" OR 1 \x00", "web:owner", true, "irc:ann", "t1"))
+	_, err := s.MendNote(t.Context(), id, "of 3", "a second person's", "web:owner", later)
+	wantErr(t, err, store.ErrConflict)
+	_, err = s.MendNote(t.Context(), 99, "", "x", "web:owner", later)
+	wantErr(t, err, store.ErrNotFound)
+	s = open()
+	c.Turn.ID = "t3"
+	check(t, s.CommitTurn(t.Context(), c))
+	check(t, s.FinishExtraction(t.Context(), "t3", []memory.Note{note("helper", "irc:ann", "age", "of 3, says a model")}, 9))
+	found := must[[]memory.Note](t)(s.SearchNotes(t.Context(), memory.NoteQuery{Words: "dog"}))
+	if len(found) != 1 || found[0].MendedBy != "web:owner" {
+		t.Errorf("after an extraction: %+v", found)
+	}
+	check(t, s.WriteNote(t.Context(), note("helper", "irc:ann", "age", "of 4"), 9))
+	if anew := must[memory.Note](t)(s.ReadNote(t.Context(), "helper", "irc:ann", "age")); anew.MendedBy != "" || !anew.Mended.IsZero() {
+		t.Errorf("written anew: %+v", anew)
+	}
+}
+
+// notesComeInPages reads many notes of the same moment page by page while one is forgotten and one is written.
+func notesComeInPages(t *testing.T, open Opener) {
+	s := open()
+	for i := range 25 {
+		n := note("helper", "irc:ann", fmt.Sprintf("k%02d", i), "word")
+		n.Updated = noon.Add(time.Duration(i/10) * time.Second)
+		check(t, s.WriteNote(t.Context(), n, 0))
+	}
+	for _, words := range []string{"", "word"} {
+		var got []string
+		q := memory.NoteQuery{Words: words, Latest: true, Limit: 4}
+		for {
+			page := must[[]memory.Note](t)(s.SearchNotes(t.Context(), q))
+			if len(page) == 0 {
+				break
+			}
+			for _, n := range page {
+				got = append(got, n.Key)
+			}
+			last := page[len(page)-1]
+			q.Before = &memory.Position{Updated: last.Updated, ID: last.ID}
+			must[[]memory.Note](t)(s.ForgetNotes(t.Context(), memory.NoteQuery{ID: last.ID})) // the cursor's own note
+			check(t, s.WriteNote(t.Context(), last, 0))
+		}
+		if unique := slices.Compact(slices.Sorted(slices.Values(got))); len(unique) != 25 {
+			t.Errorf("words %q: %d notes of 25: %v", words, len(unique), got)
+		}
+	}
+}
+
 func notesAreForgotten(t *testing.T, open Opener) {
 	s := open()
 	for _, n := range []memory.Note{

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
@@ -119,5 +120,32 @@ func shadows(t *testing.T, open Opener) {
 	}
 	if got := must[[]journal.ShadowCount](t)(s.ShadowCounts(t.Context(), journal.ShadowFilter{})); len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("a month later the counts are %+v", got)
+	}
+}
+
+// listedDecisions pages through decisions from the latest one on.
+func listedDecisions(t *testing.T, open Opener) {
+	s := open()
+	var ds []journal.Decision
+	for k := range 25 {
+		ds = append(ds, journal.Decision{At: noon, Kind: "tool", Policy: []string{"even", "odd"}[k%2], Turn: []string{"t1", ""}[k%2], Text: "text"})
+	}
+	check(t, s.AddDecisions(t.Context(), ds))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn("t1")}))
+	s = open()
+	var got []journal.Listed
+	before := int64(0)
+	for {
+		page := must[[]journal.Listed](t)(s.LatestDecisions(t.Context(), journal.DecisionFilter{Policy: "even", Limit: 5}, before))
+		if len(page) == 0 {
+			break
+		}
+		got, before = append(got, page...), page[len(page)-1].ID
+	}
+	if len(got) != 13 || got[0].ID <= got[12].ID || got[0].Policy != "even" || got[0].Text != "text" || got[0].Agent == "" || got[0].Sender == "" || got[0].Channel == "" {
+		t.Errorf("%d decisions, the latest %+v", len(got), got[0])
+	}
+	if odd := must[[]journal.Listed](t)(s.LatestDecisions(t.Context(), journal.DecisionFilter{Policy: "odd"}, 0)); len(odd) != 12 || odd[0].Agent != "" {
+		t.Errorf("%d decisions without a turn: %+v", len(odd), odd[0])
 	}
 }

@@ -27,7 +27,7 @@ func schedules(t *testing.T, open Opener) {
 	check(t, s.PutSchedule(t.Context(), report, []timetable.Run{done}))
 	check(t, s.PutSchedule(t.Context(), report, []timetable.Run{made, run("b", timetable.RunDue)}))
 	s = open()
-	equal(t, "runs that have ended", must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", 10)),
+	equal(t, "runs that have ended", must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", "", 10)),
 		[]timetable.Run{run("b", timetable.RunMissed), done})
 	equal(t, "schedules", must[[]timetable.Schedule](t)(s.Schedules(t.Context())), []timetable.Schedule{report})
 
@@ -37,10 +37,14 @@ func schedules(t *testing.T, open Opener) {
 	}
 	many[0].State = timetable.RunDue
 	check(t, s.PutSchedule(t.Context(), report, many))
-	kept := must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", 2*timetable.KeepRuns))
+	kept := must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", "", 2*timetable.KeepRuns))
 	if len(kept) != timetable.KeepRuns+1 || kept[len(kept)-1].Event != "n0" {
 		t.Errorf("%d runs are kept, the oldest %s; want %d and one that is open", len(kept), kept[len(kept)-1].Event, timetable.KeepRuns)
 	}
+
+	page := must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", "n1004", 2))
+	equal(t, "before a run", fmt.Sprint(page[0].Event, page[1].Event), "n1003n1002")
+	equal(t, "before a run that is none", len(must[[]timetable.Run](t)(s.ScheduleRuns(t.Context(), "report", "' OR 1", 2))), 0)
 
 	check(t, s.ForgetSchedule(t.Context(), "report"))
 	if left := must[[]timetable.Schedule](t)(s.Schedules(t.Context())); len(left) != 0 {

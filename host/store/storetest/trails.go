@@ -78,3 +78,65 @@ func lastMessages(t *testing.T, s store.Store, last mailbox.InboxRow) {
 		}
 	}
 }
+
+// turnList lists turns beside messages that no turn took.
+func turnList(t *testing.T, open Opener) {
+	s := open()
+	taken, dropped, stale := accept(t, s, "e1"), accept(t, s, "e2"), accept(t, s, "e3")
+	check(t, s.SetInbox(t.Context(), dropped.ID, mailbox.InboxDropped, "not on the list"))
+	check(t, s.SetInbox(t.Context(), stale.ID, mailbox.InboxStale, "too old"))
+	one, two := turn("t1", taken.ID), turn("t2")
+	two.Agent, two.State, two.Started, two.Sender = "other", turnlog.TurnFailed, noon.Add(time.Hour), "irc:x' OR '1'='1"
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: one}))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: two}))
+
+	s = open()
+	list := func(f turnlog.TurnFilter, before string) (ids string) {
+		for _, b := range must[[]turnlog.Begun](t)(s.LatestTurns(t.Context(), f, before)) {
+			ids += b.ID + " "
+		}
+		return ids
+	}
+	for _, c := range []struct {
+		name   string
+		filter turnlog.TurnFilter
+		before string
+		want   string
+	}{
+		{"all", turnlog.TurnFilter{Limit: 10}, "", "t2 t1 "},
+		{"before one", turnlog.TurnFilter{Limit: 10}, "t2", "t1 "},
+		{"one", turnlog.TurnFilter{Limit: 1}, "", "t2 "},
+		{"of an agent", turnlog.TurnFilter{Limit: 10, Agent: "other"}, "", "t2 "},
+		{"of a person", turnlog.TurnFilter{Limit: 10, Person: two.Sender}, "", "t2 "},
+		{"of nobody", turnlog.TurnFilter{Limit: 10, Person: "x' OR '1'='1"}, "", ""},
+		{"failed", turnlog.TurnFilter{Limit: 10, State: "failed"}, "", "t2 "},
+		{"since", turnlog.TurnFilter{Limit: 10, Since: noon.Add(time.Minute)}, "", "t2 "},
+		{"of another channel", turnlog.TurnFilter{Limit: 10, Channel: "nowhere"}, "", ""},
+	} {
+		if got := list(c.filter, c.before); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if first := must[[]turnlog.Begun](t)(s.LatestTurns(t.Context(), turnlog.TurnFilter{Limit: 1}, "t2"))[0]; first.Text != taken.Message.Text {
+		t.Errorf("the text of a turn is %q, want %q", first.Text, taken.Message.Text)
+	}
+	left := func(f turnlog.TurnFilter, before int64) (n int) {
+		return len(must[[]mailbox.InboxRow](t)(s.LatestUnanswered(t.Context(), f, before)))
+	}
+	sender := dropped.Message.SenderKey()
+	for name, got := range map[string]bool{
+		"all":               left(turnlog.TurnFilter{Limit: 10}, 0) == 2,
+		"before one":        left(turnlog.TurnFilter{Limit: 10}, stale.ID) == 1,
+		"dropped":           left(turnlog.TurnFilter{Limit: 10, State: "dropped"}, 0) == 1,
+		"a state of a turn": left(turnlog.TurnFilter{Limit: 10, State: "done"}, 0) == 0,
+		"of an agent":       left(turnlog.TurnFilter{Limit: 10, Agent: "helper"}, 0) == 0,
+		"of the sender":     left(turnlog.TurnFilter{Limit: 10, Person: sender}, 0) == 2,
+		"of another":        left(turnlog.TurnFilter{Limit: 10, Person: sender + "x"}, 0) == 0,
+		"since then":        left(turnlog.TurnFilter{Limit: 10, Since: dropped.Message.ReceivedAt}, 0) == 2,
+		"since later":       left(turnlog.TurnFilter{Limit: 10, Since: dropped.Message.ReceivedAt.Add(time.Hour)}, 0) == 0,
+	} {
+		if !got {
+			t.Errorf("messages without a turn: %s is wrong", name)
+		}
+	}
+}

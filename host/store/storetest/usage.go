@@ -81,3 +81,43 @@ func usageWithStep(t *testing.T, open Opener) {
 		t.Fatalf("usage is %+v", got)
 	}
 }
+
+// usageSeries sums up two days that are not of the same length.
+func usageSeries(t *testing.T, open Opener) {
+	s := open()
+	rude := message.SenderKey("irc:\x1b[2J\u202e' OR 1")
+	free := usageRow(1, "irc:ann", "coder", 40, 0)
+	free.Provider = usage.Free
+	check(t, s.AddUsage(t.Context(), []usage.Row{
+		usageRow(-1, "irc:ann", "helper", 1, 1), usageRow(0, rude, "helper", 10, 50), usageRow(0, "irc:ann", "helper", 20, 0),
+		usageRow(0, "irc:cid", "helper", 30, 1), free, usageRow(2, "irc:ann", "helper", 1, 1),
+	}))
+	s = open()
+	bounds := []int64{noon.Add(-time.Hour).UnixNano(), noon.Add(22 * time.Hour).UnixNano(), noon.Add(25 * time.Hour).UnixNano()}
+	sum := func(key string, calls, input, cost, unpriced int64) usage.Sum {
+		return usage.Sum{Key: key, Calls: calls, Input: input, Output: 2 * calls, CacheRead: 3 * calls, CacheWrite: 4 * calls, Cost: cost, Unpriced: unpriced}
+	}
+	for _, c := range []struct {
+		name   string
+		by     usage.Key
+		top    int
+		filter usage.Filter
+		want   []usage.Point
+	}{
+		{"all", usage.All, 1, usage.Filter{}, []usage.Point{{Span: 0, Sum: sum("", 3, 60, 51, 1)}, {Span: 1, Sum: sum("", 1, 40, 0, 0)}}},
+		{"by sender, one of them", usage.BySender, 1, usage.Filter{}, []usage.Point{
+			{Span: 0, Sum: sum("", 2, 50, 1, 1), Rest: true}, {Span: 0, Sum: sum(string(rude), 1, 10, 50, 0)}, {Span: 1, Sum: sum("", 1, 40, 0, 0), Rest: true},
+		}},
+		{"of one sender", usage.ByAgent, 5, usage.Filter{Sender: rude}, []usage.Point{{Span: 0, Sum: sum("helper", 1, 10, 50, 0)}}},
+		{"of nobody", usage.ByAgent, 5, usage.Filter{Sender: "irc:nobody"}, []usage.Point{}},
+	} {
+		got := must[[]usage.Point](t)(s.UsageSeries(t.Context(), c.by, bounds, c.top, c.filter))
+		if len(got) == 0 && len(c.want) == 0 {
+			continue
+		}
+		equal(t, c.name, got, c.want)
+	}
+	if _, err := s.UsageSeries(t.Context(), "sender; DROP TABLE usage", bounds, 1, usage.Filter{}); err == nil {
+		t.Error("a key that is none is summed by")
+	}
+}

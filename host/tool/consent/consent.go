@@ -111,6 +111,9 @@ const (
 	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
 	AuditDeleted      = "session_deleted"
+	AuditErased       = "person_erased" // what the host had of a sender was deleted
+	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
+	AuditTerminalEnd  = "terminal_ended"
 )
 
 // AuditFilter selects audit rows; zero fields select all.
@@ -118,7 +121,8 @@ type AuditFilter struct {
 	Kind    string
 	Subject string
 	Since   time.Time
-	Limit   int // the latest so many; 1000
+	Below   int64 // only rows with a lesser ID; 0 means all
+	Limit   int   // the latest so many; 1000
 }
 
 // Audit keeps the rows for good.

@@ -51,8 +51,9 @@ type Schedules interface {
 	ForgetSchedule(ctx context.Context, name string) error
 	// OpenRuns returns the runs in state Due or Made, oldest first.
 	OpenRuns(ctx context.Context) ([]Run, error)
-	// ScheduleRuns returns the last runs of a schedule, latest first.
-	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]Run, error)
+	// ScheduleRuns returns the last runs of a schedule, latest first; with before only those that were stored before the run with that
+	// event.
+	ScheduleRuns(ctx context.Context, schedule, before string, limit int) ([]Run, error)
 }
 
 // KeepRuns is how many runs of a schedule are kept.

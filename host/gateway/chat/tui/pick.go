@@ -70,9 +70,9 @@ func (m *model) listSessions() tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(n.ctx, listTimeout)
 		defer cancel()
-		var list []gateway.ConversationInfo
-		err := n.host.Get(ctx, "/api/v1/conversations", &list)
-		return listedMsg{err: err, pick: func() *picker { return m.sessionPicker(list, current, time.Now()) }}
+		var page gateway.Page[gateway.ConversationInfo]
+		err := n.host.Get(ctx, "/api/v1/conversations?from=people&limit=500", &page)
+		return listedMsg{err: err, pick: func() *picker { return m.sessionPicker(page.Items, current, time.Now()) }}
 	}
 }
 

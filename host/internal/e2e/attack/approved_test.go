@@ -124,7 +124,7 @@ func TestALeaseIsNoShell(t *testing.T) {
 				if answer["pattern"] == "" {
 					continue
 				}
-				if code, text := s.http(http.MethodPost, "/api/v1/approvals/"+a.ID, s.token, answer); code == http.StatusOK {
+				if code, text := s.http(http.MethodPost, "/api/v1/approvals/"+a.ID+"/decision", s.token, answer); code == http.StatusNoContent {
 					t.Errorf("%v is taken: %s", answer, text)
 				}
 			}

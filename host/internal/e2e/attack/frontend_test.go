@@ -68,9 +68,7 @@ func local(frontend string) func(*site, string, string, string) (place, int) {
 func (s *site) types(at place, text string) (event string) {
 	s.t.Helper()
 	event = fresh("typed")
-	code, answer := s.http(http.MethodPost, "/api/v1/messages", s.token, map[string]string{
-		"id": event, "channel": at.channel, "conversation": at.conversation, "text": text,
-	})
+	code, answer := s.http(http.MethodPost, "/api/v1/conversations/"+at.channel+"/"+at.conversation+"/messages", s.token, map[string]string{"id": event, "text": text})
 	if code != http.StatusAccepted {
 		s.t.Fatalf("the %s refuses: %d %s", at.channel, code, answer)
 	}
@@ -119,7 +117,7 @@ func bySchedule(s *site, _, control, _ string) (place, int) {
 	s.t.Helper()
 	nth := len(s.turns(place{"schedule", control})) + 1
 	s.eventually("the schedule runs", func() error {
-		code, answer := s.http(http.MethodPost, "/api/v1/schedules/"+control+"/run", s.token, struct{}{})
+		code, answer := s.http(http.MethodPost, "/api/v1/schedules/"+control+"/runs", s.token, nil)
 		if code != http.StatusOK {
 			return fmt.Errorf("%d %s", code, answer)
 		}

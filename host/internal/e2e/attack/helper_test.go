@@ -172,7 +172,7 @@ func (s *site) helperKilled(t *testing.T) {
 		}
 		return nil
 	})
-	if code, answer := s.http(http.MethodPost, "/api/v1/halt", s.token, map[string]string{"reason": "an attack"}); code != http.StatusOK {
+	if code, answer := s.http(http.MethodPut, "/api/v1/halt", s.token, map[string]string{"reason": "an attack"}); code != http.StatusNoContent {
 		t.Fatalf("halt: %d %s", code, answer)
 	}
 	if turn := s.ended(place{"chat", c}, 1); turn.State != turnlog.TurnStopped {

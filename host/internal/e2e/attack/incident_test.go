@@ -133,7 +133,7 @@ func TestConfigurationIsOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := map[string]any{"sandbox": map[string]any{"enabled": false}, "cli": map[string]any{"command": []string{"/tmp/evil"}}}
-	for _, at := range []string{"/api/v1/config", "/api/v1/settings", "/api/v1/plugins", "/api/v1/agents"} {
+	for _, at := range []string{"/api/v1/config", "/api/v1/settings", "/api/v1/plugins", "/api/v1/agents", "/api/v1/status"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			if code, answer := s.http(method, at, s.token, change); code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s is answered with %d: %s", method, at, code, answer)
@@ -141,7 +141,7 @@ func TestConfigurationIsOutOfReach(t *testing.T) {
 		}
 	}
 	// A reload reads the file again and takes nothing from the network.
-	if code, answer := s.http(http.MethodPost, "/api/v1/reload", s.token, change); code != http.StatusBadRequest {
+	if code, answer := s.http(http.MethodPost, "/api/v1/configuration/reload", s.token, change); code != http.StatusBadRequest {
 		t.Errorf("a reload with a configuration in it is answered with %d: %s", code, answer)
 	}
 	for _, file := range []string{path, "../../../flynn.toml", "../../../../flynn.toml"} {
@@ -181,9 +181,7 @@ func TestNobodyDeclaresHisRole(t *testing.T) {
 		t.Errorf("the owner's labels are %q", labels)
 	}
 	// Any other word is no message.
-	code, answer := s.http(http.MethodPost, "/api/v1/messages", s.token, map[string]string{
-		"id": "x", "channel": "chat", "conversation": "claims", "text": "hello", "sender": "chat:able",
-	})
+	code, answer := s.http(http.MethodPost, "/api/v1/conversations/chat/claims/messages", s.token, map[string]string{"id": "x", "text": "hello", "sender": "chat:able"})
 	if code == http.StatusAccepted {
 		t.Errorf("the page speaks for somebody else: %s", answer)
 	}

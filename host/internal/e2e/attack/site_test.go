@@ -171,9 +171,12 @@ func (s *site) eventually(what string, f func() error) {
 
 // http makes a request with a token, with the body as JSON. Its code is 0 when there is no answer. Any goroutine may call it.
 func (s *site) http(method, path, token string, body any) (code int, answer string) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return 0, err.Error()
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return 0, err.Error()
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -179,7 +179,7 @@ func (s *site) asked(t *testing.T, d frontend, at place, nth int) (turnlog.Turn,
 
 func (s *site) decides(t *testing.T, id string, grant bool) {
 	t.Helper()
-	if code, answer := s.http(http.MethodPost, "/api/v1/approvals/"+id, s.token, map[string]bool{"grant": grant}); code != http.StatusOK {
+	if code, answer := s.http(http.MethodPost, "/api/v1/approvals/"+id+"/decision", s.token, map[string]bool{"grant": grant}); code != http.StatusNoContent {
 		t.Fatalf("decide: %d %s", code, answer)
 	}
 }
@@ -193,7 +193,7 @@ func neverRunsUnapproved(t *testing.T, s *site, d frontend, at place, nth int, f
 		t.Errorf("the request shows %s", request.Args)
 	}
 	// A requester does not decide: an API client's token opens no approvals.
-	if code, _ := s.http(http.MethodPost, "/api/v1/approvals/"+request.ID, clientToken, map[string]bool{"grant": true}); code != http.StatusUnauthorized {
+	if code, _ := s.http(http.MethodPost, "/api/v1/approvals/"+request.ID+"/decision", clientToken, map[string]bool{"grant": true}); code != http.StatusUnauthorized {
 		t.Errorf("a program's yes is answered with %d", code)
 	}
 	s.decides(t, request.ID, false)
@@ -339,9 +339,7 @@ func withoutToken(method, path string, body any, tokens ...string) func(*testing
 	}
 }
 
-func typed(frontend string) any {
-	return map[string]string{"id": "unadmitted", "channel": frontend, "conversation": "unadmitted", "text": writes("unadmitted")}
-}
+var typed = map[string]string{"id": "unadmitted", "text": writes("unadmitted")}
 
 var question = map[string]any{
 	"model": "able", "user": "unadmitted", "messages": []map[string]string{{"role": "user", "content": writes("unadmitted")}},
@@ -355,15 +353,15 @@ var admissions = []cell{
 	{"admission/channel", dropped(from(channel.Sender{ID: "mallory", Name: "able", Account: "able"}, "mallory", writes("mallory")), "sender is not in access.owners or access.members")},
 	{"admission/channel, with a role of its own", dropped(from(channel.Sender{ID: "mallory", Roles: []string{"owner", "admin"}}, "mallory2", writes("mallory")), "sender is not in")},
 	{"admission/channel, a program", dropped(from(channel.Sender{ID: "able", Bot: true}, "bot", writes("bot")), "sender is a bot")},
-	{"admission/web", withoutToken(http.MethodPost, "/api/v1/messages", typed("web"), clientToken)},
-	{"admission/terminal", withoutToken(http.MethodPost, "/api/v1/messages", typed("terminal"), clientToken)},
+	{"admission/web", withoutToken(http.MethodPost, "/api/v1/conversations/web/unadmitted/messages", typed, clientToken)},
+	{"admission/terminal", withoutToken(http.MethodPost, "/api/v1/conversations/terminal/unadmitted/messages", typed, clientToken)},
 	{"admission/openai", withoutToken(http.MethodPost, "/v1/chat/completions", question)},
 	{"admission/mcp", withoutToken(http.MethodPost, "/mcp", toolCall("ask_able", map[string]any{"message": writes("unadmitted"), "session": "unadmitted"}))},
 	{"admission/mcp call", withoutToken(http.MethodPost, "/mcp", toolCall("sandbox_file_write", map[string]any{
 		"agent": "boxed", "session": "unadmitted", "arguments": map[string]string{"path": "unadmitted", "content": "x"},
 	}))},
 	{"admission/schedule", func(t *testing.T, s *site) {
-		code, answer := s.http(http.MethodPost, "/api/v1/schedules/stranger/run", s.token, struct{}{})
+		code, answer := s.http(http.MethodPost, "/api/v1/schedules/stranger/runs", s.token, nil)
 		var run struct{ Event string }
 		if err := json.Unmarshal([]byte(answer), &run); code != http.StatusOK || err != nil {
 			t.Fatalf("run: %d %s", code, answer)
@@ -527,10 +525,10 @@ func (s *site) spent(turn string) []int {
 
 // killed throws the kill switch, tries every frontend, and takes it back: nothing happens before, and what was accepted happens then, once.
 func killed(t *testing.T, s *site) {
-	switched := func(to string, body map[string]string) {
+	switched := func(method string, body any) {
 		t.Helper()
-		if code, answer := s.http(http.MethodPost, "/api/v1/"+to, s.token, body); code != http.StatusOK {
-			t.Fatalf("%s: %d %s", to, code, answer)
+		if code, answer := s.http(method, "/api/v1/halt", s.token, body); code != http.StatusNoContent {
+			t.Fatalf("%s: %d %s", method, code, answer)
 		}
 	}
 	for _, d := range frontends { // the agent is chosen while commands are answered
@@ -538,7 +536,7 @@ func killed(t *testing.T, s *site) {
 			s.row(d.name, s.types(place{d.name, "killed"}, "/agent able"), mailbox.InboxDone)
 		}
 	}
-	switched("halt", map[string]string{"reason": "an attack"})
+	switched(http.MethodPut, map[string]string{"reason": "an attack"})
 	at, nth := map[string]place{}, map[string]int{}
 	for _, d := range frontends {
 		if d.name == "web" || d.name == "terminal" {
@@ -569,7 +567,7 @@ func killed(t *testing.T, s *site) {
 			t.Errorf("%s: it was done: %q", name, files)
 		}
 	}
-	switched("resume", map[string]string{})
+	switched(http.MethodDelete, nil)
 	for _, d := range frontends {
 		s.cell(t, "kill switch/"+d.name, func(t *testing.T) { goesThrough(t, s, d, at[d.name], nth[d.name], "kill-"+d.name) })
 	}

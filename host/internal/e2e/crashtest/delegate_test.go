@@ -36,8 +36,9 @@ type entry struct {
 
 func (o *operator) history() (entries []entry) {
 	o.t.Helper()
-	o.call("/api/v1/history?channel=web&conversation=c", nil, &entries)
-	return entries
+	var page struct{ Items []entry }
+	o.call("/api/v1/conversations/web/c/entries?limit=500", nil, &page)
+	return page.Items
 }
 
 func (o *operator) count(is func(entry) bool) (n int) {

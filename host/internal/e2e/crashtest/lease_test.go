@@ -60,7 +60,7 @@ func (o *operator) say(text string) (id string) {
 	o.t.Helper()
 	o.posted++
 	id = fmt.Sprint("m", o.posted)
-	o.call("/api/v1/messages", map[string]string{"id": id, "channel": "web", "conversation": "c", "text": text}, nil)
+	o.call("/api/v1/conversations/web/c/messages", map[string]string{"id": id, "text": text}, nil)
 	return id
 }
 
@@ -68,12 +68,15 @@ func (o *operator) say(text string) (id string) {
 func (o *operator) answered(id string) {
 	o.t.Helper()
 	o.until("an answer to "+id, func() bool {
-		var entries []struct {
-			From    string
-			Key     string
-			IsError bool `json:"is_error"`
+		var page struct {
+			Items []struct {
+				From    string
+				Key     string
+				IsError bool `json:"is_error"`
+			}
 		}
-		o.call("/api/v1/history?channel=web&conversation=c", nil, &entries)
+		o.call("/api/v1/conversations/web/c/entries?limit=500", nil, &page)
+		entries := page.Items
 		begun := false
 		for _, e := range entries {
 			begun = begun || e.Key == id
@@ -120,7 +123,7 @@ func TestALeaseSurvivesAKill(t *testing.T) {
 	if again := o.asked(); again != request {
 		t.Fatalf("asked again as %s, want %s taken up", again, request)
 	}
-	o.call("/api/v1/approvals/"+request, map[string]any{"grant": true, "scope": "session"}, nil)
+	o.call("/api/v1/approvals/"+request+"/decision", map[string]any{"grant": true, "scope": "session"}, nil)
 	o.kill() // between the answer and the end of the call
 	o.start()
 	o.answered(first)
@@ -146,14 +149,15 @@ func TestALeaseSurvivesAKill(t *testing.T) {
 	if len(grants) != 1 || grants[0].ID != request || grants[0].Uses < o.runs() || !grants[0].Open || grants[0].Granter != "web:owner" {
 		t.Fatalf("grants are %+v, and the command ran %d times", grants, o.runs())
 	}
-	var audit []struct{ Kind string }
-	o.call("/api/v1/audit?subject="+request, nil, &audit)
+	var page struct{ Items []struct{ Kind string } }
+	o.call("/api/v1/audit?subject="+request, nil, &page)
+	audit := page.Items
 	if len(audit) != 1+grants[0].Uses || audit[0].Kind != "grant" || audit[1].Kind != "grant_used" || audit[2].Kind != "grant_used" {
 		t.Errorf("the audit log has %+v", audit)
 	}
-	o.call("/api/v1/grants/"+request+"/revoke", map[string]any{}, nil)
+	o.call("DELETE /api/v1/grants/"+request, nil, nil)
 	last := o.say(command)
-	o.call("/api/v1/approvals/"+o.asked(), map[string]any{"grant": false}, nil)
+	o.call("/api/v1/approvals/"+o.asked()+"/decision", map[string]any{"grant": false}, nil)
 	o.answered(last)
 	if got := o.runs(); got != ran+2 {
 		t.Errorf("after it was revoked the command ran %d times, want %d", got, ran+2)

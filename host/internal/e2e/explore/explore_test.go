@@ -308,7 +308,7 @@ func (d *driver) answer(r request, grant, chat bool) {
 	}
 	d.note("  %s %s, message %d", word, r.ID, id)
 	if !chat {
-		if d.call("/api/v1/approvals/"+r.ID, map[string]any{"grant": grant}, nil) {
+		if d.call("/api/v1/approvals/"+r.ID+"/decision", map[string]any{"grant": grant}, nil) {
 			d.journal.decide(id, fate)
 		}
 		return
@@ -377,9 +377,9 @@ func (d *driver) forget() {
 // halt refuses every call for a moment.
 func (d *driver) halt() {
 	d.journal.halted() // before the call: what it stops may be answered before it returns
-	d.call("/api/v1/halt", map[string]any{"reason": "explore"}, nil)
+	d.call("PUT /api/v1/halt", map[string]any{"reason": "explore"}, nil)
 	d.pause()
-	d.call("/api/v1/resume", map[string]any{}, nil)
+	d.call("DELETE /api/v1/halt", nil, nil)
 }
 
 // ask has a program ask over the OpenAI API, and ask the same again as long as nobody answers, as client libraries do. Two of them share a

@@ -79,7 +79,7 @@ func requestOfAStoppedTurn(d *driver) {
 	for limit := time.Now().Add(time.Minute); len(d.requests()) > 0 && time.Now().Before(limit); {
 		<-time.After(10 * time.Millisecond)
 	}
-	if d.call("/api/v1/approvals/"+r.ID, map[string]any{"grant": true}, nil) {
+	if d.call("/api/v1/approvals/"+r.ID+"/decision", map[string]any{"grant": true}, nil) {
 		d.t.Error("the request of a stopped turn was approved")
 	}
 }

@@ -73,8 +73,7 @@ func (s *site) status() gateway.Status {
 // send says something at the web page.
 func (s *site) send(conversation, id, text string) {
 	s.t.Helper()
-	body := map[string]string{"id": id, "channel": "web", "conversation": conversation, "text": text}
-	if _, err := s.call("/api/v1/messages", body); err != nil {
+	if _, err := s.call("/api/v1/conversations/web/"+conversation+"/messages", map[string]string{"id": id, "text": text}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -82,7 +81,13 @@ func (s *site) send(conversation, id, text string) {
 // history is a conversation of the web page.
 func (s *site) history(conversation string) []gateway.Entry {
 	s.t.Helper()
-	return ask[[]gateway.Entry](s, "/api/v1/history?channel=web&conversation="+conversation)
+	return entriesOf(s, "web", conversation)
+}
+
+// entriesOf are the entries of a conversation.
+func entriesOf(s *site, channel, conversation string) []gateway.Entry {
+	s.t.Helper()
+	return ask[gateway.Page[gateway.Entry]](s, "/api/v1/conversations/"+channel+"/"+url.PathEscape(conversation)+"/entries?limit=500").Items
 }
 
 // reply waits for the n-th answer in a conversation of the web page.

@@ -43,7 +43,7 @@ time_zone = %q
 		t.Errorf("the second answer is %+v", e)
 	}
 	sums := ask[[]gateway.UsageSum](s, "/api/v1/usage?by=sender")
-	if len(sums) != 1 || sums[0].Key != "web:owner" || sums[0].Calls != 1 || sums[0].CostUSD < 0.04 || sums[0].CostUSD > 0.06 {
+	if len(sums) != 1 || sums[0].Key != "web:owner" || sums[0].Calls != 1 || sums[0].CostUSD == nil || *sums[0].CostUSD < 0.04 || *sums[0].CostUSD > 0.06 {
 		t.Errorf("usage is %+v", sums)
 	}
 	s.eventually("the refusal is counted", func() error { return s.metric(`flynn_budget_full_total{level="sender"} 1`) })

@@ -3,8 +3,6 @@ package livetest
 import (
 	"strings"
 	"testing"
-
-	"github.com/flynnhost/flynn/host/gateway"
 )
 
 func TestChatFromAPipe(t *testing.T) {
@@ -39,7 +37,7 @@ func TestChatFromAPipe(t *testing.T) {
 		{"web", "main", "", "first words"},
 	} {
 		all := ""
-		for _, e := range ask[[]gateway.Entry](s, "/api/v1/history?channel="+c.channel+"&conversation="+c.conversation) {
+		for _, e := range entriesOf(s, c.channel, c.conversation) {
 			all += e.Text + "\n"
 		}
 		if !strings.Contains(all, c.has) || strings.Contains(all, c.hasNot) {

@@ -97,7 +97,7 @@ func (s *site) approvedHelper() {
 	decide := func(grant bool) {
 		s.eventually("somebody is asked", func() error {
 			for _, a := range ask[[]gateway.Approval](s, "/api/v1/approvals") {
-				_, err := s.call("/api/v1/approvals/"+a.ID, map[string]bool{"grant": grant})
+				_, err := s.call("/api/v1/approvals/"+a.ID+"/decision", map[string]bool{"grant": grant})
 				return err
 			}
 			return fmt.Errorf("nobody yet")

@@ -183,7 +183,7 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 		gone <- err
 	}()
 	s.eventually("the question is accepted", func() error {
-		for _, c := range ask[[]gateway.ConversationInfo](s, "/api/v1/conversations") {
+		for _, c := range ask[gateway.Page[gateway.ConversationInfo]](s, "/api/v1/conversations").Items {
 			if c.Channel == "openai" {
 				return nil
 			}
@@ -212,14 +212,14 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 			t.Errorf("other %s with the same key: %v", name, err)
 		}
 	}
-	if n := len(ask[[]gateway.Entry](s, "/api/v1/history?channel=openai&conversation=editor/once/question-1")); n != 2 {
+	if n := len(entriesOf(s, "openai", "editor/once/question-1")); n != 2 {
 		t.Errorf("%d entries, want the question and its answer", n)
 	}
 }
 
 // pendingQuestion finds the message that no turn has committed anything of yet.
 func pendingQuestion(s *site) error {
-	if len(ask[[]gateway.Entry](s, "/api/v1/history?channel=openai&conversation=editor/once/question-1")) == 0 {
+	if len(entriesOf(s, "openai", "editor/once/question-1")) == 0 {
 		return errors.New("nothing is there")
 	}
 	return nil
@@ -326,7 +326,7 @@ func TestMCPClients(t *testing.T) {
 		})
 	}
 	s.eventually("nothing runs", func() error {
-		for _, c := range ask[[]gateway.ConversationInfo](s, "/api/v1/conversations") {
+		for _, c := range ask[gateway.Page[gateway.ConversationInfo]](s, "/api/v1/conversations").Items {
 			if c.Running {
 				return fmt.Errorf("%+v", c)
 			}

@@ -180,7 +180,7 @@ func TestPluginCommandsOnARunningHost(t *testing.T) {
 		before := instances()["lines"].PID
 		_, errs, err := s.flynn("", "plugin", "upgrade", "lines-channel", s.release(pkg, "0.3.0"))
 		want := s.line(fmt.Sprintf("address = %q", platform.Address())) + "channels.lines.address: want a URL from this version on"
-		if err == nil || !strings.Contains(errs, want) || !strings.Contains(errs, "stays at 0.1.0, which keeps running") || !strings.Contains(errs, "run the same command again") {
+		if err == nil || !strings.Contains(errs, want) || !strings.Contains(errs, "stays at 0.1.0, which keeps running") || !strings.Contains(errs, "correct that, then do the same again") {
 			t.Errorf("%v: %s\nwant %s", err, errs, want)
 		}
 		if i := instances()["lines"]; i.PID != before || i.Version != "0.1.0" {

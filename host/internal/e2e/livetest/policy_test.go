@@ -159,7 +159,7 @@ kinds = ["tool"]
 	if reasons := fmt.Sprint(waiting[0].Reasons); strings.Contains(reasons, "guard-tools") {
 		t.Errorf("the policy restricts the owner: %s", reasons)
 	}
-	if _, err := s.call("/api/v1/approvals/"+waiting[0].ID, map[string]bool{"grant": true}); err != nil {
+	if _, err := s.call("/api/v1/approvals/"+waiting[0].ID+"/decision", map[string]bool{"grant": true}); err != nil {
 		t.Fatal(err)
 	}
 	ann.await("it ran", patience)

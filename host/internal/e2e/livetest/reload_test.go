@@ -72,7 +72,13 @@ func TestConfigurationIsReloaded(t *testing.T) {
 	s.write("flynn.toml", strings.Replace(other, "%DIR%/state", "%DIR%/elsewhere", 1))
 	s.logged("level=ERROR", "store.dir changed", "restart flynn to change it")
 	s.write("flynn.toml", other)
+	s.logged("level=INFO", "again what is in force", "generation=2")
+	s.generation(2)
+	s.write("flynn.toml", twoAgents+models)
 	s.generation(3)
+	if got := s.says("again", "hello"); got.Text != "helper speaking" {
+		t.Errorf("after all: %+v", got)
+	}
 }
 
 func TestHangupReadsSecretsAgain(t *testing.T) {

@@ -1,0 +1,122 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/admin/preflight"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/redact"
+)
+
+// CheckConfiguration implements gateway.Configurations.
+func (s *Settings) CheckConfiguration(ctx context.Context, e gateway.ConfigurationEdit) (gateway.ConfigurationCheck, error) {
+	out := gateway.ConfigurationCheck{
+		Problems: []gateway.ConfigurationProblem{}, Warnings: []gateway.ConfigurationProblem{}, Effects: []gateway.ConfigurationEffect{},
+	}
+	f, err := s.open()
+	if err != nil {
+		return out, err
+	}
+	if err := s.seen(e, f.Before()); err != nil {
+		return out, err
+	}
+	text, err := s.edited(e, f.Before())
+	var wrong *gateway.NotApplied
+	if errors.As(err, &wrong) {
+		out.Problems = wrong.Problems
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Difference = difference(f.Path(), f.Before(), text)
+	_, hidden := config.Hide(string(text))
+	next, err := config.LoadAs(f.Path(), text, s.Getenv, s.Checks...)
+	if err != nil {
+		out.Problems = problemsOf(err, hidden)
+		return out, nil
+	}
+	bad, weak := preflight.All(ctx, next, s.Log)
+	out.Problems, out.Warnings = problems(bad, hidden), problems(weak, hidden)
+	current := s.Holder.Current()
+	for _, key := range config.RestartKeys(current, next) {
+		out.Problems = append(out.Problems, gateway.ConfigurationProblem{
+			Line: next.Line(strings.Split(key, ".")...), Key: key, Text: "the running flynn reads it at its start alone",
+			Next: "change it in the file itself, and restart flynn",
+		})
+	}
+	out.OK = len(out.Problems) == 0
+	out.Effects = s.effects(current, next)
+	return out, nil
+}
+
+// effects are the parts that a configuration changes.
+func (s *Settings) effects(old, next *config.Config) []gateway.ConfigurationEffect {
+	out := []gateway.ConfigurationEffect{}
+	for _, key := range config.RestartKeys(old, next) {
+		out = append(out, gateway.ConfigurationEffect{Part: key, Change: "needs_restart"})
+	}
+	for _, section := range config.ChangedSections(old, next) {
+		switch section {
+		case "channels":
+			out = append(out, instancesChanged(section, old.Channels, next.Channels, s.SameChannel, func(c config.Channel) bool { return c.Enabled })...)
+		case "tools":
+			out = append(out, instancesChanged(section, old.Tools, next.Tools, s.SameTools, func(c config.ToolProvider) bool { return c.Enabled })...)
+		default:
+			out = append(out, gateway.ConfigurationEffect{Part: section, Change: "changes"})
+		}
+	}
+	return out
+}
+
+func instancesChanged[T any](part string, old, next map[string]T, same func(a, b T) bool, enabled func(T) bool) (out []gateway.ConfigurationEffect) {
+	names := slices.Sorted(maps.Keys(old))
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		if _, ok := old[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		was, is := old[name], next[name]
+		ran, runs := enabled(was), enabled(is)
+		change := "changes"
+		switch {
+		case !ran && !runs, ran && runs && same(was, is):
+			continue
+		case !ran:
+			change = "starts"
+		case !runs:
+			change = "stops"
+		default:
+			change = "restarts"
+		}
+		out = append(out, gateway.ConfigurationEffect{Part: part, Name: name, Change: change})
+	}
+	if len(out) == 0 {
+		out = append(out, gateway.ConfigurationEffect{Part: part, Change: "changes"})
+	}
+	return out
+}
+
+// difference shows what changes, without secrets.
+func difference(path string, before, after []byte) string {
+	if string(before) == string(after) {
+		return ""
+	}
+	was, _ := config.Hide(string(before))
+	is, _ := config.Hide(string(after))
+	if d := edit.Diff(filepath.Base(path), []byte(was), []byte(is)); d != "" {
+		return d
+	}
+	return "@@ a value that looks like a secret changes, and is not shown @@\n"
+}
+
+// masked is a text without what is hidden.
+func masked(text string, hidden []string) string { return redact.Words(hidden...).Replace(text) }

@@ -1,0 +1,143 @@
+// What changes while it is looked at. The host tells of changes in one stream of events (GET /api/v1/events); each says of which kind a
+// change is, and what shows that kind loads it again. A stream that was cut goes on behind the last event that came.
+
+import { get, Problem } from "./api.js";
+import { token } from "./token.js";
+import { signal, useEffect, useSignal } from "./ui.js";
+
+const firstWait = 500;
+const longestWait = 10000;
+const silence = 45000; // milliseconds without a line after which the stream is taken for dead
+const slowly = 15000;  // between two looks of a host without the stream
+
+const watchers = new Set(); // of {kinds, changed}
+
+// away is true while the host cannot be reached.
+export const away = signal(false);
+
+// watch calls changed(id) for each event of the kinds, and without an id when anything may have changed. It returns how to end that.
+export function watch(kinds, changed) {
+  const watcher = { kinds, changed };
+  watchers.add(watcher);
+  begin();
+  return () => watchers.delete(watcher);
+}
+
+function tell(kind, id) {
+  for (const w of [...watchers]) if (!kind || w.kinds.includes(kind)) w.changed(id);
+}
+
+let running = false;
+let last = "";
+let stream = null;
+
+function begin() {
+  if (running || !token) return;
+  running = true;
+  follow();
+}
+
+async function follow() {
+  for (let wait = firstWait; ;) {
+    stream = new AbortController();
+    try {
+      const answer = await fetch("/api/v1/events", {
+        headers: { Authorization: "Bearer " + token, ...(last && { "Last-Event-ID": last }) }, cache: "no-store", signal: stream.signal,
+      });
+      if (!answer.ok) throw new Problem(answer.status);
+      away.value = false;
+      wait = firstWait;
+      await read(answer.body);
+    } catch (error) {
+      if (error.status === 401) return; // the chat asks for the token
+      away.value = !(error.status > 0);
+      if (error.status > 0) tell();
+      if (error.status === 404) wait = slowly;
+    }
+    await pause(wait * (0.75 + Math.random() / 2));
+    wait = Math.min(wait * 2, longestWait);
+  }
+}
+
+// pause ends sooner when the machine comes back to the network or the person to the page.
+function pause(ms) {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      removeEventListener("online", end);
+      document.removeEventListener("visibilitychange", shown);
+      resolve();
+    };
+    const shown = () => { if (document.visibilityState === "visible") end(); };
+    const timer = setTimeout(end, ms);
+    addEventListener("online", end);
+    document.addEventListener("visibilitychange", shown);
+  });
+}
+
+// read handles the lines of a stream until it ends.
+async function read(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let event = {};
+  for (;;) {
+    const dead = setTimeout(() => stream.abort(), silence);
+    const { value, done } = await reader.read().finally(() => clearTimeout(dead));
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line === "") {
+        dispatch(event);
+        event = {};
+      } else if (!line.startsWith(":")) {
+        const colon = line.indexOf(":");
+        event[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
+      }
+    }
+  }
+}
+
+function dispatch({ id, event, data }) {
+  if (id) last = id;
+  if (event === "ready" || event === "reset") tell();
+  else if (event && data) tell(event, JSON.parse(data).id);
+}
+
+// useLive loads a path, and loads it again when something of these kinds changes. What was there stays until the new is.
+export function useLive(path, ...kinds) {
+  const state = useSignal({ loading: true });
+  const load = useSignal(() => {});
+  useEffect(() => {
+    let current = true;
+    let under = false; // a request is under way,
+    let due = false;   // and another one is due after it
+    const run = async () => {
+      if (under) {
+        due = true;
+        return;
+      }
+      under = true;
+      try {
+        const value = await get(path);
+        if (current) state.value = { value, loading: false };
+      } catch (error) {
+        if (current) state.value = { ...state.value, error, loading: false };
+      }
+      under = false;
+      if (due && current) {
+        due = false;
+        run();
+      }
+    };
+    state.value = { loading: true };
+    load.value = run;
+    run();
+    const end = watch(kinds, run);
+    return () => {
+      current = false;
+      end();
+    };
+  }, [path]);
+  return { ...state.value, again: load.value };
+}

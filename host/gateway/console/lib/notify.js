@@ -1,0 +1,50 @@
+// Notifications of the browser: a request that waits for the person, while the page is not looked at. The person turns them on; they say
+// which agent and which tool, and nothing of the call, because a locked screen shows them.
+
+import { get } from "./api.js";
+import { watch } from "./live.js";
+import { t } from "./text.js";
+import { signal } from "./ui.js";
+
+const key = "flynn.notify";
+export const possible = typeof Notification !== "undefined";
+
+// wanted is true while notifications are on.
+export const wanted = signal(possible && localStorage.getItem(key) === "on" && Notification.permission === "granted");
+
+// want turns notifications on, if the browser lets the page, or off.
+export async function want(on) {
+  if (on && await Notification.requestPermission() !== "granted") throw new Error(t("shell.notAllowed"));
+  localStorage.setItem(key, on ? "on" : "off");
+  wanted.value = on;
+}
+
+let known = null; // ids of requests that the person was told of, or saw
+
+async function look() {
+  let list;
+  try {
+    list = await get("/approvals");
+  } catch {
+    return; // the page says that the host is away
+  }
+  const fresh = known ? list.filter((a) => !known.has(a.id)) : [];
+  known = new Set(list.map((a) => a.id));
+  if (!wanted.value || document.visibilityState === "visible") return;
+  for (const a of fresh) {
+    const note = new Notification(t("shell.waits"), { body: t("today.approval", { agent: a.agent, tool: a.tool }), tag: a.id, icon: "icon.svg" });
+    note.onclick = () => {
+      window.focus();
+      location.hash = conversation(a.session);
+      note.close();
+    };
+  }
+}
+
+// conversation is the address of the conversation of a session, "channel:conversation:agent".
+export function conversation(session) {
+  const [channel, ...rest] = session.split(":");
+  return "#/" + encodeURIComponent(channel) + "/" + encodeURIComponent(rest.slice(0, -1).join(":"));
+}
+
+if (possible) watch(["approvals"], look);

@@ -1,0 +1,72 @@
+package gateway_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+)
+
+// BenchmarkFirstPaint opens the console with an empty cache: the time to the first contentful paint, and the bytes that were transferred.
+func BenchmarkFirstPaint(b *testing.B) {
+	browser := gatewaytest.Browser(b, chromedp.WindowSize(1180, 820))
+	d := open(b, gatewaytest.Demo)
+	var paint, bytes []float64
+	for b.Loop() {
+		p := visit(b, browser, d)
+		if _, err := chromedp.Call(p.ctx, network.ClearBrowserCache, cdp.Empty{}); err != nil {
+			b.Fatal(err)
+		}
+		p.do(chromedp.Reload())
+		p.connected()
+		p.until(`performance.getEntriesByName("first-contentful-paint").length`)
+		paint = append(paint, p.number(`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+		bytes = append(bytes, p.number(`[...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")].reduce((sum, e) => sum + (e.name.includes("/api/") ? 0 : e.transferSize), 0)`))
+	}
+	b.ReportMetric(median(paint), "paint-ms")
+	b.ReportMetric(median(bytes)/1000, "transferred-kB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMarkdown renders a mebibyte of the texts that take longest.
+func BenchmarkMarkdown(b *testing.B) {
+	browser := gatewaytest.Browser(b)
+	p := visit(b, browser, open(b, gatewaytest.Demo))
+	worst := map[string]float64{}
+	for b.Loop() {
+		for _, piece := range []string{"a", "[a](", "**a", "`", "- ", "> ", "|-", "\n- ", "\n> > ", "https://x.example/ ", "| a | b |\n| --- | --- |\n", "# a\n", "```\na\n```\n", "  - a\n"} {
+			text := strconv.Quote(piece)
+			ms := p.number(`import("/chat/markdown.js").then(({markdown}) => { const text = ` + text + `.repeat(Math.ceil(1048576 / ` + text + `.length));
+				const out = document.createElement("div"); out.className = "agent"; const began = performance.now();
+				out.append(markdown(text)); document.querySelector("#transcript").replaceChildren(out); out.getBoundingClientRect(); const ms = performance.now() - began;
+				out.remove(); return ms; })`)
+			worst[piece] = max(worst[piece], ms)
+		}
+	}
+	most := 0.0
+	for piece, ms := range worst {
+		b.Logf("%q: %.0f ms", piece, ms)
+		most = max(most, ms)
+	}
+	b.ReportMetric(most, "worst-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+func (p pageDriver) number(expr string) float64 {
+	p.t.Helper()
+	n, err := strconv.ParseFloat(p.eval(expr), 64)
+	if err != nil {
+		p.fatal("%s: %v", expr, err)
+	}
+	return n
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}

@@ -1,0 +1,285 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
+)
+
+// console is the folder of the console's files.
+var console = os.DirFS("console")
+
+// TestRooms opens every room of the console in a real browser.
+func TestRooms(t *testing.T) {
+	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	for _, tt := range []struct {
+		name string
+		run  func(*testing.T, context.Context)
+	}{
+		{"today", roomToday},
+		{"notifications", roomNotifies},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
+	}
+}
+
+// room opens a room of d, and waits for its title.
+func room(t *testing.T, b context.Context, d *fixture, name, title string) pageDriver {
+	t.Helper()
+	p := visit(t, b, d)
+	p.eval(`location.hash = "` + name + `"`)
+	p.until(`document.querySelector("#room h1")?.textContent === "` + title + `"`)
+	p.until(`!document.querySelector("#room [role=status]")?.textContent.includes("Loading")`)
+	return p
+}
+
+func roomToday(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	for _, v := range rude.Texts() {
+		if len(v.Text) < 300 {
+			d.backend.Knock(gateway.AccessEntry{Sender: "irc:eve", Name: v.Text, State: "open", Code: v.Name})
+		}
+	}
+	p := room(t, b, d, "today", "Today")
+	p.until(`document.querySelectorAll("#room a[href='#people']").length > 5`)
+	p.want(`document.querySelectorAll("#room img, #room script, #room b").length`, "0")
+	p.looks("today")
+	p.want(`getComputedStyle(document.querySelector("#chat")).display`, "none")
+	p.click("#to-chat")
+	p.until(`location.hash.startsWith("#/web/") && document.querySelector("#composer").checkVisibility()`)
+	p.eval(`history.back()`)
+	p.until(`document.querySelector("#room h1")?.textContent === "Today"`)
+	p.click("#halt-now")
+	p.want(`document.activeElement.id`, "halt")
+	d.stop()
+	p.until(`document.querySelector(".away")?.textContent.includes("catches up by itself")`)
+	d.start()
+	p.until(`!document.querySelector(".away")`)
+}
+
+// roomNotifies has the browser notify of requests: only if the person wants it, only of what is new, and only while the page is hidden.
+func roomNotifies(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := room(t, b, d, "today", "Today")
+	p.eval(`(() => {
+		window.shown = [];
+		window.Notification = class { constructor(title, options) { this.options = options; shown.push(title + "|" + options.body); window.last = this; } close() {} };
+		Notification.requestPermission = async () => window.answer;
+		Notification.permission = "granted";
+		window.answer = "denied";
+	})()`)
+	p.click(`.section-head .button`)
+	p.until(`document.querySelector(".trouble")?.textContent.includes("does not allow")`)
+	p.eval(`window.answer = "granted"`)
+	p.click(`.section-head .button`)
+	p.until(`document.querySelector(".section-head .button").textContent.includes("Stop notifying")`)
+	w := d.dial("web", "main")
+	w.send("a1", "!ask ls")
+	w.await(func(f gateway.ServerFrame) bool { return len(f.Approvals) == 1 })
+	p.until(`document.querySelectorAll("#room .lines a").length === 1`)
+	p.want(`shown.length`, "0") // the page is looked at
+	p.eval(`Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true })`)
+	v := d.dial("web", "other")
+	v.send("b1", "!ask ls")
+	p.until(`shown.length === 1`)
+	p.want(`shown[0]`, "Flynn waits for you|demo asks to use shell")
+	p.eval(`last.onclick()`)
+	p.until(`location.hash === "#/web/other"`)
+}
+
+// looks takes pictures of what is open, light, dark and on a phone, and has axe look at each.
+func (p pageDriver) looks(name string) {
+	p.t.Helper()
+	for _, look := range []struct {
+		name, scheme string
+		wide, high   int
+	}{{"light", "light", 1180, 820}, {"dark", "dark", 1180, 820}, {"phone", "light", 390, 844}} {
+		p.light(look.scheme)
+		p.size(look.wide, look.high)
+		p.want(`document.documentElement.scrollWidth <= innerWidth`, "true")
+		p.axe(name + ", " + look.name)
+		p.shot(name + "-" + look.name)
+	}
+	p.light("light")
+	p.size(1180, 820)
+}
+
+// size gives the page a size.
+func (p pageDriver) size(wide, high int) {
+	p.t.Helper()
+	p.do(chromedp.EmulateViewport(int64(wide), int64(high)))
+	p.until(fmt.Sprintf("innerWidth === %d", wide))
+}
+
+// axe has the accessibility checker look at the page.
+func (p pageDriver) axe(what string) {
+	p.t.Helper()
+	file, err := os.Open("testdata/axe.min.js.gz")
+	if err != nil {
+		p.fatal("%v", err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		p.fatal("%v", err)
+	}
+	script, err := io.ReadAll(unpacked)
+	if err != nil {
+		p.fatal("%v", err)
+	}
+	if p.eval(`typeof axe`) != "object" {
+		ctx, cancel := context.WithCancel(p.ctx)
+		defer cancel()
+		if _, err := chromedp.Run(ctx, chromedp.Evaluate[any](string(script)+";0")); err != nil {
+			p.fatal("load axe: %v", err)
+		}
+	}
+	found := p.eval(`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")).join("\n"))`)
+	if found != "" {
+		p.t.Errorf("%s: axe finds\n%s", what, found)
+	}
+}
+
+// TestConsoleFiles keeps the console small and made of small parts: no file of its own has 300 lines, and what a browser loads is compressed
+// below the budget.
+func TestConsoleFiles(t *testing.T) {
+	const most, budget = 300, 150_000
+	total := 0
+	err := fs.WalkDir(console, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(console, name)
+		if err != nil {
+			return err
+		}
+		if lines := bytes.Count(text, []byte("\n")); !strings.HasPrefix(name, "vendor/") && name != "texts.js" && lines >= most {
+			t.Errorf("%s has %d lines", name, lines)
+		}
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(text)
+		_ = w.Close()
+		if path.Ext(name) != "" {
+			total += packed.Len()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total > budget {
+		t.Errorf("the console has %d bytes compressed, and may have %d", total, budget)
+	}
+	t.Logf("%d bytes compressed", total)
+}
+
+// TestVendored holds the libraries of others at the versions that were read.
+func TestVendored(t *testing.T) {
+	list, err := fs.ReadFile(console, "vendor/VERSIONS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"VERSIONS": true, "LICENSES": true}
+	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		text, err := fs.ReadFile(console, "vendor/"+fields[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != fields[0] {
+			t.Errorf("%s is not what %s says", fields[1], lines.Text())
+		}
+		known[fields[1]] = true
+	}
+	all, err := fs.ReadDir(console, "vendor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if !known[f.Name()] {
+			t.Errorf("vendor/%s has no line in VERSIONS", f.Name())
+		}
+	}
+}
+
+// TestTexts finds texts that are used and not there, and those that nothing uses.
+func TestTexts(t *testing.T) {
+	all, err := fs.ReadFile(console, "texts.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, used := map[string]bool{}, map[string]bool{}
+	section := ""
+	for line := range strings.Lines(string(all)) {
+		if m := regexp.MustCompile(`^  (\w+): \{`).FindStringSubmatch(line); m != nil {
+			section = m[1]
+		} else if m := regexp.MustCompile(`^    (\w+): ["` + "`" + `]`).FindStringSubmatch(line); m != nil {
+			there[section+"."+m[1]] = true
+		}
+	}
+	computed := map[string]bool{} // rooms whose texts have computed names, t("room." + x)
+	err = fs.WalkDir(console, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".js" || name == "texts.js" || strings.HasPrefix(name, "vendor/") {
+			return err
+		}
+		text, err := fs.ReadFile(console, name)
+		for _, m := range regexp.MustCompile(`\bt\("(\w+\.\w+)"(\s*\+)?`).FindAllStringSubmatch(string(text), -1) {
+			if m[2] == "" {
+				used[m[1]] = true
+			}
+		}
+		for name := range there { // chosen by a condition
+			if strings.Contains(string(text), `"`+name+`"`) {
+				used[name] = true
+			}
+		}
+		for _, m := range regexp.MustCompile(`\bn\("(\w+\.\w+)"`).FindAllStringSubmatch(string(text), -1) {
+			used[m[1]+"One"], used[m[1]+"Other"] = true, true
+		}
+		for _, m := range regexp.MustCompile(`\bt\("(\w+)\."?`).FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(string(text), `t("`+m[1]+`." +`) {
+				computed[m[1]] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms, err := fs.ReadFile(console, "rooms/index.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`name: "(\w+)", group: "(\w+)"`).FindAllStringSubmatch(string(rooms), -1) {
+		used[m[1]+".title"], used["shell."+m[2]] = true, true
+	}
+	for name := range used {
+		if !there[name] {
+			t.Errorf("texts.js lacks %s", name)
+		}
+	}
+	for name := range there {
+		section, _, _ := strings.Cut(name, ".")
+		if !used[name] && !computed[section] && section != "shell" {
+			t.Errorf("nothing uses the text %s", name)
+		}
+	}
+}

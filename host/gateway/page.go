@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+)
+
+// Page is a part of a list that may be long.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" doc:"The cursor of the next page; there is none after the last"`
+}
+
+// ErrBadCursor is the error of a cursor that no page has given.
+const ErrBadCursor = BadRequest("cursor: take the next of a page")
+
+// NumberCursor reads a cursor that is a positive number; an empty one is 0.
+func NumberCursor(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, ErrBadCursor
+	}
+	return n, nil
+}
+
+// Hit is something that was said and found.
+type Hit struct {
+	Channel      string         `json:"channel"`
+	Conversation string         `json:"conversation"`
+	Title        string         `json:"title,omitempty"`
+	Turn         string         `json:"turn"`
+	Key          string         `json:"key,omitempty" doc:"Of the entry, as entries have it"`
+	From         From           `json:"from"`
+	Agent        string         `json:"agent"`
+	Time         time.Time      `json:"time"`
+	Parts        []turnlog.Part `json:"parts" doc:"An excerpt, in pieces"`
+}
+
+// Fork is where a new conversation leaves another one.
+type Fork struct {
+	Entry  string `json:"entry" minLength:"1" maxLength:"256" doc:"The key of an entry"`
+	Before bool   `json:"before,omitempty" doc:"Leave out the turn of the entry, to say something else instead"`
+}
+
+// ConversationName names a conversation.
+type ConversationName struct {
+	Channel string `json:"channel"`
+	ID      string `json:"id"`
+}
+
+// PageOf makes a page of a list that was read with one element more than the limit, if there are more.
+func PageOf[T any](list []T, limit int, cursor func(T) string) Page[T] {
+	p := Page[T]{Items: list}
+	if len(list) > limit {
+		p.Items = list[:limit]
+		p.Next = cursor(p.Items[limit-1])
+	}
+	if p.Items == nil {
+		p.Items = []T{}
+	}
+	return p
+}

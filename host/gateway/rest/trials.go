@@ -1,0 +1,47 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/policy/author"
+)
+
+// trials tries modules of policies on what is recorded.
+type trials struct{ gateway.PolicyTrials }
+
+// SinceTime selects what is not older.
+type SinceTime struct {
+	Since time.Time `query:"since" doc:"Leave out what is older, such as 2026-11-21T12:00:00Z"`
+}
+
+func (t trials) register(r *registrar) {
+	const subject = "Policies"
+	type replay struct {
+		ByName
+		Streamed
+		SinceTime
+	}
+	add(r, Operation{ID: "replay-policy", Method: http.MethodPost, Path: "/policies/{name}/replays", Subject: subject, Least: owner, Timeout: askingTimeout,
+		Body: gateway.MaxModule, Takes: "application/wasm", Summary: "Ask a module the recorded decisions of a policy, and show what it would change; nothing else happens to it"},
+		func(ctx context.Context, _ gateway.Caller, in *replay) (gateway.PolicyReplay, error) {
+			return t.ReplayPolicy(ctx, in.Name, in.Since, in.body)
+		})
+	add(r, Operation{ID: "run-policy-cases", Method: http.MethodPost, Path: "/policies/{name}/cases", Subject: subject, Least: owner, Timeout: askingTimeout,
+		Summary: "Run the test cases in a policy's folder"},
+		func(ctx context.Context, _ gateway.Caller, in *ByName) (author.Report, error) {
+			return t.RunPolicyCases(ctx, in.Name)
+		})
+	type shadow struct {
+		ByName
+		SinceTime
+	}
+	add(r, Operation{ID: "get-policy-shadow", Method: http.MethodGet, Path: "/policies/{name}/shadow", Subject: subject, Least: owner,
+		Summary: "What a shadow policy would have changed, for each of its modules, the latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *shadow) ([]shadowlog.Report, error) {
+			return orEmpty(t.ShadowReports(ctx, in.Name, in.Since))
+		})
+}

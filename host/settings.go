@@ -1,0 +1,36 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/admin/doctor"
+	"github.com/flynnhost/flynn/host/admin/settings"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/gateway/rest"
+)
+
+// settings edits flynn.toml.
+func (h *Host) settings() *settings.Settings {
+	return settings.New(settings.Config{
+		Holder: h.holder, Getenv: h.getenv, Checks: Checks(), Log: h.log, SameChannel: h.channels.Same, SameTools: h.tools.Same,
+	})
+}
+
+// subject is this host as the doctor looks at it.
+func (h *Host) subject() doctor.Subject {
+	return doctor.Subject{
+		Path: h.holder.Path(), Getenv: h.getenv, Checks: Checks(), Launcher: h.launcher, Version: h.version, Log: h.log,
+		Host: func(ctx context.Context) *doctor.Running {
+			return &doctor.Running{
+				Status: h.status().Status(ctx), Plugins: backend.Plugins{Host: h.plugins}.Plugins(ctx), Repeats: h.recent.Repeats(time.Now().Add(-rest.RepeatedWithin), rest.RepeatedAtLeast),
+			}
+		},
+	}
+}
+
+// channelStates are the states of the channels.
+func (h *Host) channelStates(ctx context.Context) []gateway.ChannelStatus {
+	return h.status().Status(ctx).Channels
+}
