@@ -137,7 +137,7 @@ func agentRooms(t *testing.T) (*fixture, *sqlite.Store) {
 
 // TestAgentRooms opens the rooms of agents, models, schedules and memory in a real browser, with rude data.
 func TestAgentRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

@@ -14,11 +14,11 @@ import (
 
 // BenchmarkFirstPaint opens the console with an empty cache: the time to the first contentful paint, and the bytes that were transferred.
 func BenchmarkFirstPaint(b *testing.B) {
-	browser := gatewaytest.Browser(b, chromedp.WindowSize(1180, 820))
+	window := browser(b)
 	d := open(b, gatewaytest.Demo)
 	var paint, bytes []float64
 	for b.Loop() {
-		p := visit(b, browser, d)
+		p := visit(b, window, d)
 		if _, err := chromedp.Call(p.ctx, network.ClearBrowserCache, cdp.Empty{}); err != nil {
 			b.Fatal(err)
 		}
@@ -35,8 +35,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 
 // BenchmarkMarkdown renders a mebibyte of the texts that take longest.
 func BenchmarkMarkdown(b *testing.B) {
-	browser := gatewaytest.Browser(b)
-	p := visit(b, browser, open(b, gatewaytest.Demo))
+	window := browser(b)
+	p := visit(b, window, open(b, gatewaytest.Demo))
 	worst := map[string]float64{}
 	for b.Loop() {
 		for _, piece := range []string{"a", "[a](", "**a", "`", "- ", "> ", "|-", "\n- ", "\n> > ", "https://x.example/ ", "| a | b |\n| --- | --- |\n", "# a\n", "```\na\n```\n", "  - a\n"} {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/vt"
-	"github.com/chromedp/chromedp"
 
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 )
@@ -18,7 +17,7 @@ import (
 func TestScreen(t *testing.T) {
 	const rows, cols, scripts = 8, 20, 400
 	d := open(t, gatewaytest.Demo)
-	p := visit(t, gatewaytest.Browser(t, chromedp.WindowSize(800, 600)), d)
+	p := visit(t, browser(t), d)
 	p.eval(`import("/rooms/sandboxes/screen.js").then((m) => { window.Screen = m.Screen; })`)
 	random := rand.New(rand.NewPCG(16, 10))
 	parts := []string{

@@ -28,7 +28,7 @@ var console = os.DirFS("console")
 
 // TestRooms opens every room of the console in a real browser.
 func TestRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

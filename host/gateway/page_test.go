@@ -18,7 +18,7 @@ import (
 
 // TestPage runs the chat page in a real browser.
 func TestPage(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	b := browser(t)
 	tests := []struct {
 		name string
 		run  func(*testing.T, context.Context)
