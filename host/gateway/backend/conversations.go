@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
@@ -48,7 +47,8 @@ type Transcripts interface {
 	Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
 	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
-	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	// SessionsOn returns the sessions of some channel instances, latest first.
+	SessionsOn(ctx context.Context, channels []string) ([]turnlog.Session, error)
 	HistoryUpTo(ctx context.Context, channel, conversation, turn string, turns int) ([]turnlog.Turn, error)
 	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
 	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
@@ -71,19 +71,6 @@ func (c Conversations) Submit(ctx context.Context, m message.Message) error {
 		}
 	}
 	return c.Inbox.Accept(ctx, m)
-}
-
-// ConversationsOf implements gateway.Conversations.
-func (c Conversations) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
-	list, err := c.Store.ConversationsOf(ctx, sender, listedConversations)
-	var out []gateway.ConversationInfo
-	for _, v := range list {
-		running := c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
-		out = append(out, gateway.ConversationInfo{
-			Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Title: c.title(ctx, v.Channel, v.ID), Running: running, Turns: v.Turns,
-		})
-	}
-	return out, err
 }
 
 // BelongsTo implements gateway.Conversations.
@@ -197,22 +184,32 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 // listedConversations bounds the list of conversations.
 const listedConversations = 10_000
 
-// Conversations implements gateway.Conversations.
-func (c Conversations) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
-	sessions, err := c.Store.Sessions(ctx, math.MaxInt32) // most may belong to channels, whose conversations are not listed
-	if err != nil {
-		return nil, err
+// Conversations implements gateway.Conversations. Titles are made, and turns looked for, only of the conversations on the page.
+func (c Conversations) Conversations(ctx context.Context, f gateway.ConversationFilter) (gateway.Page[gateway.ConversationInfo], error) {
+	list, err := c.listed(ctx, f)
+	page := gateway.ConversationPage(list, f)
+	for i := range page.Items {
+		v := &page.Items[i]
+		v.Title, v.Running = c.title(ctx, v.Channel, v.ID), c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
 	}
-	titles, err := c.titles(ctx)
-	if err != nil {
-		return nil, err
+	return page, err
+}
+
+func (c Conversations) listed(ctx context.Context, f gateway.ConversationFilter) (out []gateway.ConversationInfo, err error) {
+	if f.Of != "" {
+		list, err := c.Store.ConversationsOf(ctx, f.Of, listedConversations)
+		for _, v := range list {
+			if f.From.Has(program(v.Channel)) {
+				out = append(out, gateway.ConversationInfo{Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Turns: v.Turns, Program: program(v.Channel)})
+			}
+		}
+		return out, err
 	}
-	var out []gateway.ConversationInfo
+	sessions, err := c.Store.SessionsOn(ctx, slices.DeleteFunc(config.BuiltinChannels(), func(channel string) bool { return !f.From.Has(program(channel)) }))
 	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
 		scope := s.Key.Parse().Scope
-		key := message.ConversationKey(scope)
-		channel, id, _ := key.Cut()
+		channel, id, _ := message.ConversationKey(scope).Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
@@ -220,19 +217,12 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		switch {
 		case known:
 			out[i].Turns += s.Turns
-		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
+		case len(out) < listedConversations:
 			at[scope] = len(out)
-			title, made := titles[key]
-			if !made {
-				title = c.title(ctx, channel, id)
-			}
-			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: title, Running: c.Turns.RunningIn(key), Turns: s.Turns,
-				Program: program(channel),
-			})
+			out = append(out, gateway.ConversationInfo{Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Turns: s.Turns, Program: program(channel)})
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // program reports whether a channel instance is that of programs: API clients and schedules.

@@ -240,26 +240,16 @@ func (b *Backend) Entries(ctx context.Context, channel, id, _ string, limit int)
 }
 
 // Conversations implements gateway.Conversations.
-func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, error) {
+func (b *Backend) Conversations(ctx context.Context, f gateway.ConversationFilter) (gateway.Page[gateway.ConversationInfo], error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []gateway.ConversationInfo
 	for _, c := range b.convs {
-		if c.known() {
+		if c.known() && f.From.Has(c.info.Program) && (f.Of == "" || c.belongsTo(f.Of)) {
 			list = append(list, c.info)
 		}
 	}
-	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
-	return list, nil
-}
-
-// ConversationsOf implements gateway.Conversations.
-func (b *Backend) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
-	list, err := b.Conversations(ctx)
-	return slices.DeleteFunc(list, func(c gateway.ConversationInfo) bool {
-		theirs, _ := b.BelongsTo(ctx, sender, c.Channel, c.ID)
-		return !theirs
-	}), err
+	return gateway.ConversationPage(list, f), nil
 }
 
 // BelongsTo implements gateway.Conversations.
@@ -267,7 +257,11 @@ func (b *Backend) BelongsTo(_ context.Context, sender message.SenderKey, channel
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.convs[channel+":"+id]
-	return ok && len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender }), nil
+	return ok && c.belongsTo(sender), nil
+}
+
+func (c *conversation) belongsTo(sender message.SenderKey) bool {
+	return len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender })
 }
 
 // DeleteConversation implements gateway.Conversations.

@@ -25,7 +25,7 @@ const longest = 64 * 1024; // bytes of a message
 const scroll = byId("scroll");
 
 const transcript = new Transcript(byId("transcript"), {
-  changed: follow,
+  changed: () => { byId("empty").hidden = !transcript.empty; }, // the end stays in view when the column grows, see resized
   running,
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
   retry: (id, text) => submit(id, text),
@@ -33,6 +33,7 @@ const transcript = new Transcript(byId("transcript"), {
   fork: (key) => actions.fork(key),
   why: (turn) => why.show(turn),
   again: () => socket.history(),
+  following: () => atEnd && !byId("transcript").contains(document.activeElement) && getSelection().isCollapsed,
 });
 const approvals = new Approvals(byId("approvals"), (id, grant, scope) => {
   socket.decide(id, grant, scope);
@@ -264,8 +265,8 @@ resized.observe(scroll);
 resized.observe(scroll.firstElementChild);
 
 // The lists follow the host, which tells of changes.
-watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], () => { if (socket) panel.refresh(); });
-watch(["people"], () => { if (socket && may("owner")) pairings.refresh(); });
+watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], async () => { if (socket) await panel.refresh(); });
+watch(["people"], async () => { if (socket && may("owner")) await pairings.refresh(); });
 
 // start opens the conversation of the address, else that of this window, else the newest.
 export async function start() {
