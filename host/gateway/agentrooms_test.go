@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/memory"
@@ -297,14 +298,17 @@ func roomSchedules(t *testing.T, b context.Context) {
 
 func roomMemory(t *testing.T, b context.Context) {
 	d, store := agentRooms(t)
+	var writes errgroup.Group
+	writes.SetLimit(100) // the store commits those together that wait together
 	for i := range 10_000 {
 		n := memory.Note{Agent: "main", Person: "irc:" + trouble, Key: fmt.Sprint("k", i), Text: "the cat " + trouble, By: "irc:bob", Turn: "t1", Labels: []string{"web:x"}, Updated: time.Now().Add(time.Duration(i))}
 		if i == 77 {
 			n.Text = strings.Repeat("dog ", 4000)
 		}
-		if err := store.WriteNote(t.Context(), n, 0); err != nil {
-			t.Fatal(err)
-		}
+		writes.Go(func() error { return store.WriteNote(t.Context(), n, 0) })
+	}
+	if err := writes.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	p := room(t, b, d, "memory", "Memory")
 	p.until(`document.querySelectorAll("#room .note").length === 50`)

@@ -117,9 +117,46 @@ func (p pageDriver) looks(name string) {
 		p.axe(name + ", " + look.name)
 		p.shot(name + "-" + look.name)
 	}
+	for _, scheme := range []string{"light", "dark"} {
+		p.light(scheme)
+		for _, wide := range []int{390, 1280, 3840} {
+			p.size(wide, 844)
+			if found := p.eval(fits); found != "" {
+				p.t.Errorf("%s, %s, %d wide: %s", name, scheme, wide, found)
+			}
+			p.want(`document.getAnimations().filter((a) => a.playState === "running" && a.effect.getComputedTiming().duration > 1).length`, "0")
+		}
+	}
 	p.light("light")
 	p.size(1180, 820)
 }
+
+// fits names what is wider than the window or cut off, and boxes of wide tables that the keyboard cannot scroll.
+const fits = `(() => {
+	const wrong = [];
+	const say = (what, node) => wrong.push(what + ": " + node.outerHTML.slice(0, 160));
+	if (document.documentElement.scrollWidth > innerWidth) say("the page scrolls to the side", document.body);
+	const scrolls = (node) => /auto|scroll/.test(getComputedStyle(node).overflowX);
+	for (const node of document.querySelectorAll("body *")) {
+		if (!node.checkVisibility({ visibilityProperty: true }) || node.closest(".hidden, svg, .skip, thead")) continue;
+		const box = node.getBoundingClientRect();
+		const style = getComputedStyle(node);
+		const wide = node.scrollWidth > node.clientWidth + 1;
+		if (wide && node.querySelector("table") && scrolls(node) && (node.tabIndex < 0 || !(node.ariaLabel || node.getAttribute("aria-labelledby")))) {
+			say("the keyboard cannot scroll", node);
+		}
+		const text = [...node.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+		if (!text || !box.width) continue;
+		if (wide && /hidden|clip/.test(style.overflowX) && !(style.textOverflow === "ellipsis" && (node.title || node.closest("[title], summary, li")))) say("is cut off", node);
+		let inside = node.parentElement;
+		while (inside && !scrolls(inside)) inside = inside.parentElement;
+		const range = document.createRange();
+		range.selectNodeContents(node);
+		if (range.getBoundingClientRect().right > innerWidth + 1 && !(inside && inside !== document.body && inside.getBoundingClientRect().right <= innerWidth + 1 && inside.tabIndex >= 0)
+			&& style.textOverflow !== "ellipsis") say("leaves the window", node);
+	}
+	return wrong.slice(0, 5).join("\n");
+})()`
 
 // size gives the page a size.
 func (p pageDriver) size(wide, high int) {
