@@ -114,6 +114,9 @@ func (w *world) open(name string, browser context.Context, token string, by gate
 	w.t.Helper()
 	tab, closed := chromedp.NewContext(browser)
 	w.t.Cleanup(closed)
+	if err := chromedp.Do(tab); err != nil { // the tab lives as long as the context of the first call
+		w.t.Fatal(err)
+	}
 	p := &worldPage{w: w, name: name, ctx: tab, by: by}
 	p.do(chromedp.Navigate(gateway.PageURL(w.base, token)))
 	p.until(`document.querySelector("#connection.connected")`)

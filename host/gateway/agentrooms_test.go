@@ -160,7 +160,8 @@ func (p pageDriver) press(text string) {
 	p.t.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll("#room button")].filter((b) => b.textContent.trim() === %q && b.checkVisibility() && !b.disabled).at(-1)`, text)
 	p.until(find)
-	p.eval(find + `.click()`)
+	p.eval(`((button) => { button.focus(); button.click(); })(` + find + `)`) // as the keyboard does
+	p.placed()
 }
 
 // dare presses a button that asks first, and answers the question.
@@ -326,6 +327,7 @@ func roomMemory(t *testing.T, b context.Context) {
 	p.says("corrected by web:owner")
 	p.dare("Forget")
 	p.until(`document.querySelectorAll("#room .note").length === 0`)
+	p.placed()
 	if left, err := store.SearchNotes(t.Context(), memory.NoteQuery{Key: "k77"}); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}

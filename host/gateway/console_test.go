@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
@@ -35,6 +36,7 @@ func TestRooms(t *testing.T) {
 	}{
 		{"today", roomToday},
 		{"notifications", roomNotifies},
+		{"focus", roomsKeepFocus},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
 	}
@@ -47,7 +49,14 @@ func room(t *testing.T, b context.Context, d *fixture, name, title string) pageD
 	p.eval(`location.hash = "` + name + `"`)
 	p.until(`document.querySelector("#room h1")?.textContent === "` + title + `"`)
 	p.until(`!document.querySelector("#room [role=status]")?.textContent.includes("Loading")`)
+	p.placed()
 	return p
+}
+
+// placed waits for the keyboard to be somewhere on the page.
+func (p pageDriver) placed() {
+	p.t.Helper()
+	p.until(`document.activeElement !== document.body && document.activeElement.checkVisibility()`)
 }
 
 func roomToday(t *testing.T, b context.Context) {
@@ -72,6 +81,65 @@ func roomToday(t *testing.T, b context.Context) {
 	p.until(`document.querySelector(".away")?.textContent.includes("catches up by itself")`)
 	d.start()
 	p.until(`!document.querySelector(".away")`)
+}
+
+// roomsKeepFocus goes through the console by keyboard: after each room, dialog and deletion the keyboard is somewhere.
+func roomsKeepFocus(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:bob", State: "paired", Role: "guest", Effective: "guest"})
+	p := visit(t, b, d)
+	press := func(selector string, key string) {
+		t.Helper()
+		p.visible(selector + ":not(:disabled)")
+		p.do(chromedp.Focus(selector), chromedp.KeyEvent(key))
+	}
+	for _, text := range []string{"one", "two"} {
+		p.say(text)
+		p.until(idle + ` && document.querySelector("#title").textContent === "` + text + `"`)
+		press("#actions summary", kb.Enter)
+		press("#rename", kb.Enter)
+		p.visible("#name-dialog")
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.until(`!document.querySelector("#name-dialog").open`)
+		p.placed()
+		press("#open-status", kb.Enter)
+		p.visible("#status")
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.until(`!document.querySelector("#status").open`)
+		p.want(`document.activeElement.id`, "open-status")
+		press("#delete", kb.Enter)
+		p.visible("#removal")
+		press("#confirm-delete", kb.Enter)
+		p.until(`!document.querySelector("#removal").open && !document.querySelector("#delete").checkVisibility()`)
+		p.placed()
+	}
+	p.say("!hang")
+	press("#stop", kb.Enter)
+	p.until(idle)
+	p.placed() // the button is hidden
+	press("#to-rooms", kb.Enter)
+	p.until(`document.querySelectorAll("#room-side a").length > 10`)
+	for _, name := range strings.Fields(p.eval(`[...document.querySelectorAll("#room-side a")].map((a) => a.hash.slice(1)).join(" ")`)) {
+		press("#room-side a[href='#"+name+"']", kb.Enter)
+		p.until(`location.hash === "#` + name + `" && document.activeElement.id === "room" && !document.querySelector("#room").textContent.includes("Loading")`)
+		p.placed()
+	}
+	p.eval(`location.hash = "people/" + encodeURIComponent("irc:bob")`)
+	p.until(`document.querySelector("#room h1")?.textContent.includes("bob")`)
+	danger := `[...document.querySelectorAll("#room button")].filter((b) => b.textContent.trim().startsWith("Erase")).at(-1)`
+	p.until(danger)
+	p.eval(danger + `.focus()`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.querySelector("#room dialog[open]")`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.querySelector("#room dialog[open]")`)
+	p.until(`document.activeElement === ` + danger)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.querySelector("#room dialog[open]")`)
+	p.eval(`document.querySelector("#room dialog .danger").focus()`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`!document.querySelector("#room dialog[open]")`)
+	p.placed()
 }
 
 // roomNotifies has the browser notify of requests: only if the person wants it, only of what is new, and only while the page is hidden.

@@ -46,7 +46,7 @@ const pairings = new Pairings(byId("pairings"), token, (text) => {
   byId("urgent").textContent = text;
   follow();
 }, notice);
-const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
+const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); }, () => socket.history());
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
@@ -230,12 +230,9 @@ async function edit(key, text) {
 
 // showFound brings what a search has found into view.
 async function showFound() {
-  if (!found) return;
   const turn = found;
   found = "";
-  const look = () => document.querySelector(`#transcript [data-turn="${CSS.escape(turn)}"]`);
-  while (!look() && await earlier.more());
-  const node = look();
+  const node = turn && await earlier.find(turn);
   if (!node) return;
   atEnd = false;
   node.scrollIntoView({ block: "center" });

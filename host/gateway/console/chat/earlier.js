@@ -16,6 +16,13 @@ export class Earlier {
     byId("earlier").hidden = !cursor;
   }
 
+  // find shows more until a turn is among it, and returns its node; null if there is none.
+  async find(turn) {
+    const look = () => document.querySelector(`#transcript [data-turn="${CSS.escape(turn)}"]`);
+    while (!look() && await this.more());
+    return look();
+  }
+
   // more shows another page. It returns false if there is none.
   async more() {
     const { conversation, cursor } = this;

@@ -6,9 +6,9 @@ import { may, me, writes } from "../lib/me.js";
 import { html, render } from "../lib/ui.js";
 
 export class Panel {
-  // open(channel, id) is called when a conversation is chosen.
-  constructor(token, open) {
-    Object.assign(this, { token, open, people: [], programs: [], wanted: 100 });
+  // open(channel, id) is called when a conversation is chosen, gone() when the one that is shown has left the list.
+  constructor(token, open, gone) {
+    Object.assign(this, { token, open, gone, people: [], programs: [], wanted: 100 });
     this.refresh = inTurn(() => this.load());
     byId("more-conversations").addEventListener("click", () => { this.wanted += 200; this.refresh(); });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
@@ -48,10 +48,12 @@ export class Panel {
       const [people, programs, status] = await Promise.all([
         this.pages("people", this.wanted), this.pages("programs", 50), may("owner") ? this.get("/api/v1/status") : null]);
       byId("more-conversations").hidden = !people.next;
+      const shown = this.chosen();
       this.programs = programs.items;
       this.people = may("owner") ? people.items : people.items.filter((c) => writes(c.channel, c.id));
       this.known = true;
       this.list();
+      if (shown && !this.chosen()) this.gone();
       if (status) this.status(status);
     } catch {
       this.health("bad", "Not reachable");
