@@ -138,6 +138,7 @@ func agentRooms(t *testing.T) (*fixture, *sqlite.Store) {
 
 // TestAgentRooms opens the rooms of agents, models, schedules and memory in a real browser, with rude data.
 func TestAgentRooms(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

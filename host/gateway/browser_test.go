@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
@@ -76,6 +77,10 @@ func visit(t testing.TB, browser context.Context, d *fixture) pageDriver {
 		closeTab()
 		<-done
 	})
+	// Other windows are open: this one behaves as if the person worked in it.
+	if _, err := chromedp.Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
 	p.do(chromedp.Navigate(d.server.URL()))
 	p.connected()
 	return p

@@ -12,6 +12,7 @@ import (
 
 // TestChat tries what the chat has beside the messages, in a real browser.
 func TestChat(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

@@ -16,6 +16,7 @@ import (
 
 // TestPeople opens the room People, and the console as people who are signed in, in a real browser.
 func TestPeople(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

@@ -38,6 +38,7 @@ import (
 
 // TestSafetyRooms opens the rooms of policies, of the timeline and of sandboxes in a real browser, with rude data.
 func TestSafetyRooms(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

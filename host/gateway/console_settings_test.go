@@ -17,6 +17,7 @@ import (
 
 // TestSettingsRooms opens settings, channels and doctor in a real browser; flynn.toml is a real file.
 func TestSettingsRooms(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

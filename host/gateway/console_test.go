@@ -29,6 +29,7 @@ var console = os.DirFS("console")
 
 // TestRooms opens every room of the console in a real browser.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	for _, tt := range []struct {
 		name string

@@ -18,6 +18,7 @@ import (
 
 // TestPage runs the chat page in a real browser.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	b := browser(t)
 	tests := []struct {
 		name string
