@@ -335,6 +335,7 @@ const seenNow = `JSON.stringify({
 // differs says in which way a page does not show what the store has.
 func (p *worldPage) differs() string {
 	p.w.t.Helper()
+	p.click(`document.querySelector("#show-earlier")`)
 	var got seen
 	if err := json.Unmarshal([]byte(p.eval(seenNow)), &got); err != nil {
 		p.w.t.Fatal(err)

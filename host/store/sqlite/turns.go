@@ -184,8 +184,8 @@ func (s *Store) Sessions(ctx context.Context, limit int) ([]turnlog.Session, err
 	return list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
 }
 
-// SessionsOn returns the sessions of some channel instances, latest first.
-func (s *Store) SessionsOn(ctx context.Context, channels []string) ([]turnlog.Session, error) {
+// SessionsOn returns the latest sessions of some channel instances, latest first.
+func (s *Store) SessionsOn(ctx context.Context, channels []string, limit int) ([]turnlog.Session, error) {
 	var parts []string
 	var args []any
 	for _, channel := range channels {
@@ -195,7 +195,7 @@ func (s *Store) SessionsOn(ctx context.Context, channels []string) ([]turnlog.Se
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	return list(ctx, s.read, scanSession, strings.Join(parts, " UNION ALL ")+" ORDER BY last DESC, key", args...)
+	return list(ctx, s.read, scanSession, strings.Join(parts, " UNION ALL ")+" ORDER BY last DESC, key LIMIT ?", append(args, limit)...)
 }
 
 // Session implements turnlog.Turns.

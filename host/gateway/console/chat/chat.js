@@ -8,7 +8,7 @@ import { Actions } from "./actions.js";
 import { addressed, addressOf, parts } from "./address.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
-import { Earlier } from "./earlier.js";
+import { atOnce, Earlier } from "./earlier.js";
 import { Files } from "./files.js";
 import { introduce } from "./intro.js";
 import { Pairings } from "./pairings.js";
@@ -126,8 +126,8 @@ function frame(f) {
       if (may("owner")) pairings.refresh();
       break;
     case "history":
-      transcript.history(f.entries, f.live ?? [], socket.unsent());
-      earlier.from(here, f.earlier ?? "");
+      transcript.history(f.entries.slice(-atOnce), f.live ?? [], socket.unsent());
+      earlier.from(here, f.earlier ?? "", f.entries.slice(0, -atOnce));
       showFound();
       break;
     case "event":

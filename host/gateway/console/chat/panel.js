@@ -1,7 +1,7 @@
 // The list of conversations and the status of the host, from the JSON API.
 
 import { byId, el, clock } from "../lib/dom.js";
-import { inTurn } from "../lib/live.js";
+import { paced } from "../lib/live.js";
 import { may, me, writes } from "../lib/me.js";
 import { html, render } from "../lib/ui.js";
 
@@ -9,7 +9,7 @@ export class Panel {
   // open(channel, id) is called when a conversation is chosen, gone() when the one that is shown has left the list.
   constructor(token, open, gone) {
     Object.assign(this, { token, open, gone, people: [], programs: [], wanted: 100 });
-    this.refresh = inTurn(() => this.load());
+    this.refresh = paced(() => this.load());
     byId("more-conversations").addEventListener("click", () => { this.wanted += 200; this.refresh(); });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
     byId("close-status").addEventListener("click", () => byId("status").close());

@@ -29,11 +29,12 @@ export function inTurn(f) {
   };
 }
 
+// paced is inTurn with a pause after each call, so that many calls in a short time are few.
+export const paced = (f) => inTurn(() => Promise.all([f(), new Promise((resolve) => setTimeout(resolve, often))]));
+
 // watch calls changed() when something of these kinds may have changed; many changes in a short time are one. It returns how to end that.
 export function watch(kinds, changed) {
-  const look = inTurn(async () => {
-    if (watchers.has(watcher)) await Promise.all([changed(), new Promise((resolve) => setTimeout(resolve, often))]);
-  });
+  const look = paced(async () => { if (watchers.has(watcher)) await changed(); });
   const watcher = { kinds, look };
   watchers.add(watcher);
   begin();
