@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	pagesSteps = flag.Int("pages-steps", 24, "what happens in TestPagesCatchUp, a step at a time")
+	pagesSteps = flag.Int("pages-steps", 15, "what happens in TestPagesCatchUp, a step at a time")
 	pagesSeed  = flag.Uint64("pages-seed", 0, "seed of what happens in TestPagesCatchUp; 0 takes one from the clock")
 )
 

@@ -229,6 +229,6 @@ function table(out, lines, start) {
   const body = el("tbody");
   let i = start + 2;
   while (!full() && i < lines.length && lines[i].includes("|") && lines[i].trim()) body.append(row("td", lines[i++]));
-  out.append(el("div", { class: "table", tabindex: "0", role: "region", "aria-label": tableName }, el("table", {}, el("thead", {}, row("th", lines[start])), body)));
+  out.append(el("div", { class: "table", tabindex: "0", role: "group", "aria-label": tableName }, el("table", {}, el("thead", {}, row("th", lines[start])), body)));
   return i;
 }
