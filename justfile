@@ -47,6 +47,10 @@ chaos rounds="200":
 explore for="1h":
     go test ./host/internal/e2e/explore -run TestExplore -for {{ for }} -count 1 -timeout 25h -v
 
+# two people use the console in three pages at random, while the host restarts and networks go; `just race` does a little of it
+pages steps="1000":
+    go test ./host -run TestPagesCatchUp -pages-steps {{ steps }} -count 1 -timeout 10h -v
+
 # leave a thousand calls to sandboxes at random points; `just race` leaves some
 aborts count="1000":
     go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v

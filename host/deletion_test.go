@@ -78,8 +78,8 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 		s.ask("one")
 		s.say("/new")
 		s.ask("two")
-		list, err := b.Conversations.Conversations(ctx)
-		if err != nil || len(list) != 1 || list[0].Turns != 2 {
+		list, err := b.Conversations.Conversations(ctx, gateway.ConversationFilter{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Turns != 2 {
 			t.Fatalf("conversations: %+v (%v)", list, err)
 		}
 		s.say("!sh echo waits for an approval")
@@ -90,7 +90,7 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 		if err := b.Conversations.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := b.Conversations.Conversations(ctx); err != nil || len(list) != 0 || s.kept() != 0 {
+		if list, err := b.Conversations.Conversations(ctx, gateway.ConversationFilter{}); err != nil || len(list.Items) != 0 || s.kept() != 0 {
 			t.Errorf("left: %+v, %d entries (%v)", list, s.kept(), err)
 		}
 	})

@@ -90,11 +90,11 @@ func TestLateWindowSeesWhatStreams(t *testing.T) {
 	}
 	close(released)
 	eventually(t, "both are answered", func() bool {
-		list, err := b.Conversations.Conversations(t.Context())
-		return err == nil && len(list) == 1 && list[0].Turns == 2 && !list[0].Running
+		list, err := b.Conversations.Conversations(t.Context(), gateway.ConversationFilter{})
+		return err == nil && len(list.Items) == 1 && list.Items[0].Turns == 2 && !list.Items[0].Running
 	})
-	list, err := b.Conversations.Conversations(t.Context())
-	if err != nil || list[0].Title != "the first question" {
+	list, err := b.Conversations.Conversations(t.Context(), gateway.ConversationFilter{})
+	if err != nil || list.Items[0].Title != "the first question" {
 		t.Errorf("the conversation is %+v, %v", list, err)
 	}
 	if told, _, leave := b.Conversations.Watch("web", "main"); len(told) > 0 {

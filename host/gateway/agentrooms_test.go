@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/memory"
@@ -137,7 +138,8 @@ func agentRooms(t *testing.T) (*fixture, *sqlite.Store) {
 
 // TestAgentRooms opens the rooms of agents, models, schedules and memory in a real browser, with rude data.
 func TestAgentRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)
@@ -159,7 +161,8 @@ func (p pageDriver) press(text string) {
 	p.t.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll("#room button")].filter((b) => b.textContent.trim() === %q && b.checkVisibility() && !b.disabled).at(-1)`, text)
 	p.until(find)
-	p.eval(find + `.click()`)
+	p.eval(`((button) => { button.focus(); button.click(); })(` + find + `)`) // as the keyboard does
+	p.placed()
 }
 
 // dare presses a button that asks first, and answers the question.
@@ -297,14 +300,17 @@ func roomSchedules(t *testing.T, b context.Context) {
 
 func roomMemory(t *testing.T, b context.Context) {
 	d, store := agentRooms(t)
+	var writes errgroup.Group
+	writes.SetLimit(100) // the store commits those together that wait together
 	for i := range 10_000 {
 		n := memory.Note{Agent: "main", Person: "irc:" + trouble, Key: fmt.Sprint("k", i), Text: "the cat " + trouble, By: "irc:bob", Turn: "t1", Labels: []string{"web:x"}, Updated: time.Now().Add(time.Duration(i))}
 		if i == 77 {
 			n.Text = strings.Repeat("dog ", 4000)
 		}
-		if err := store.WriteNote(t.Context(), n, 0); err != nil {
-			t.Fatal(err)
-		}
+		writes.Go(func() error { return store.WriteNote(t.Context(), n, 0) })
+	}
+	if err := writes.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	p := room(t, b, d, "memory", "Memory")
 	p.until(`document.querySelectorAll("#room .note").length === 50`)
@@ -322,6 +328,7 @@ func roomMemory(t *testing.T, b context.Context) {
 	p.says("corrected by web:owner")
 	p.dare("Forget")
 	p.until(`document.querySelectorAll("#room .note").length === 0`)
+	p.placed()
 	if left, err := store.SearchNotes(t.Context(), memory.NoteQuery{Key: "k77"}); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}

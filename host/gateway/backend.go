@@ -72,10 +72,8 @@ type Conversations interface {
 	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (ConversationName, error)
 	// Export writes a conversation, as Markdown or as the files of flynn session export one after the other.
 	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
-	// Conversations lists the known conversations, latest first.
-	Conversations(ctx context.Context) ([]ConversationInfo, error)
-	// ConversationsOf lists the private conversations of a sender, at the console and on channels, latest first.
-	ConversationsOf(ctx context.Context, sender message.SenderKey) ([]ConversationInfo, error)
+	// Conversations lists a part of the known conversations, latest first.
+	Conversations(ctx context.Context, f ConversationFilter) (Page[ConversationInfo], error)
 	// BelongsTo reports whether a conversation is one of a sender's, and nobody else was ever answered in it.
 	BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
@@ -154,6 +152,28 @@ type ToolCall struct {
 	Approval string          `json:"approval,omitempty"` // id, while or after a person is asked
 	// Done is true when the entry's Text is the whole result.
 	Done bool `json:"done,omitempty"`
+}
+
+// ConversationFilter chooses conversations. The zero value chooses all on this machine.
+type ConversationFilter struct {
+	Of     message.SenderKey // only private ones of a sender, at the console and on channels
+	From   ConversationFrom
+	Cursor string
+	Limit  int // 0 for all
+}
+
+// ConversationFrom says whose conversations are listed.
+type ConversationFrom string
+
+// Whose conversations are listed; the empty one is all.
+const (
+	FromPeople   ConversationFrom = "people"
+	FromPrograms ConversationFrom = "programs" // API clients and schedules
+)
+
+// Has reports whether a conversation is among those.
+func (f ConversationFrom) Has(program bool) bool {
+	return f != FromPeople && f != FromPrograms || program == (f == FromPrograms)
 }
 
 // ConversationInfo is a line of the list of conversations.

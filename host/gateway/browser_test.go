@@ -3,13 +3,48 @@ package gateway_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/sdk/need"
 )
+
+// chromium is the browser of all tests, which the first one that needs it starts.
+var chromium struct {
+	sync.Mutex
+	ctx    context.Context
+	closed func() error
+}
+
+// browser returns the context of a person of its own in the browser, whose windows are those of a desk.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	_, err := exec.LookPath("chromium")
+	need.Part(t, "chromium", err)
+	chromium.Lock()
+	defer chromium.Unlock()
+	if chromium.ctx == nil {
+		if chromium.ctx, chromium.closed, err = gatewaytest.StartBrowser(chromedp.WindowSize(1180, 820)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return gatewaytest.Page(t, chromium.ctx)
+}
+
+func closeBrowser() error {
+	if chromium.closed == nil {
+		return nil
+	}
+	return chromium.closed()
+}
 
 // pageDriver drives the chat page in a tab of its own.
 type pageDriver struct {
@@ -42,6 +77,10 @@ func visit(t testing.TB, browser context.Context, d *fixture) pageDriver {
 		closeTab()
 		<-done
 	})
+	// Other windows are open: this one behaves as if the person worked in it.
+	if _, err := chromedp.Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
 	p.do(chromedp.Navigate(d.server.URL()))
 	p.connected()
 	return p

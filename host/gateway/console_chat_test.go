@@ -12,7 +12,8 @@ import (
 
 // TestChat tries what the chat has beside the messages, in a real browser.
 func TestChat(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

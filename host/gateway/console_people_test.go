@@ -16,7 +16,8 @@ import (
 
 // TestPeople opens the room People, and the console as people who are signed in, in a real browser.
 func TestPeople(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

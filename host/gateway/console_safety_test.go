@@ -38,7 +38,8 @@ import (
 
 // TestSafetyRooms opens the rooms of policies, of the timeline and of sandboxes in a real browser, with rude data.
 func TestSafetyRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

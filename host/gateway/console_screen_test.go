@@ -2,13 +2,12 @@ package gateway_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/charmbracelet/x/vt"
-	"github.com/chromedp/chromedp"
 
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 )
@@ -16,9 +15,10 @@ import (
 // TestScreen compares the screen of the console's terminal with another emulator, after what programs write, in pieces. Left out is where the
 // other one differs from xterm: it erases too much above the cursor, and goes to the next line without its beginning.
 func TestScreen(t *testing.T) {
+	t.Parallel()
 	const rows, cols, scripts = 8, 20, 400
 	d := open(t, gatewaytest.Demo)
-	p := visit(t, gatewaytest.Browser(t, chromedp.WindowSize(800, 600)), d)
+	p := visit(t, browser(t), d)
 	p.eval(`import("/rooms/sandboxes/screen.js").then((m) => { window.Screen = m.Screen; })`)
 	random := rand.New(rand.NewPCG(16, 10))
 	parts := []string{
@@ -27,27 +27,42 @@ func TestScreen(t *testing.T) {
 		"\x1b[2;6r", "\x1b[r", "\x1bD", "\x1bM", "\x1b7", "\x1b8", "\x1b[31;42m", "\x1b[38;5;9m", "\x1b[38;2;1;2;3m", "\x1b[m", "\x1b]0;a title\x07", "\x1b]8;;http://x\x1b\\",
 		"\x1b[?25l", "\x1b[?25h", "\x1b[?1049h\x1b[H in it \x1b[2;3H\x1b[J\x1b[?1049l", "\x1b[?2004h", "a long line that does not fit into it", "\x1b[>4;1m", "\x1b[!p", strings.Repeat("y", cols), strings.Repeat("z\r\n", 3),
 	}
-	wrong := 0
-	for i := range scripts {
-		written := []string{"\x1b7"} // what comes back without it differs between terminals
+	type script struct {
+		Text string // base64
+		Cut  int    // anywhere, also in a sequence
+	}
+	var all []script
+	var written [][]string
+	var want, got []string
+	for range scripts {
+		list := []string{"\x1b7"} // what comes back without it differs between terminals
 		for range 1 + random.IntN(25) {
-			written = append(written, parts[random.IntN(len(parts))])
+			list = append(list, parts[random.IntN(len(parts))])
 		}
 		other := vt.NewEmulator(cols, rows)
-		if _, err := other.WriteString(strings.Join(written, "")); err != nil {
+		if _, err := other.WriteString(strings.Join(list, "")); err != nil {
 			t.Fatal(err)
 		}
-		text := base64.StdEncoding.EncodeToString([]byte(strings.Join(written, "")))
-		cut := random.IntN(len(text)) // anywhere, also in a sequence
-		got := p.eval(`(() => {
-			const all = new TextDecoder().decode(Uint8Array.from(atob("` + text + `"), (c) => c.charCodeAt(0)));
-			const s = new Screen(8, 20);
-			s.write(all.slice(0, ` + strconv.Itoa(cut) + `));
-			s.write(all.slice(` + strconv.Itoa(cut) + `));
-			return s.text();
-		})()`)
-		if want := trimmed(other.String()); got != want {
-			t.Logf("script %d: %q\n%s\n-- the other\n%s", i, written, got, want)
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Join(list, "")))
+		all, written, want = append(all, script{text, random.IntN(len(text))}), append(written, list), append(want, trimmed(other.String()))
+	}
+	list, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(p.eval(`JSON.stringify(`+string(list)+`.map(({Text, Cut}) => {
+		const all = new TextDecoder().decode(Uint8Array.from(atob(Text), (c) => c.charCodeAt(0)));
+		const s = new Screen(8, 20);
+		s.write(all.slice(0, Cut));
+		s.write(all.slice(Cut));
+		return s.text();
+	}))`)), &got); err != nil || len(got) != scripts {
+		t.Fatalf("%d screens: %v", len(got), err)
+	}
+	wrong := 0
+	for i := range scripts {
+		if got[i] != want[i] {
+			t.Logf("script %d: %q\n%s\n-- the other\n%s", i, written[i], got[i], want[i])
 			wrong++
 		}
 	}

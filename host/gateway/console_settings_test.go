@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/flynnhost/flynn/host/admin/settings"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -19,7 +17,8 @@ import (
 
 // TestSettingsRooms opens settings, channels and doctor in a real browser; flynn.toml is a real file.
 func TestSettingsRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)

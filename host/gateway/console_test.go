@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
@@ -28,13 +29,15 @@ var console = os.DirFS("console")
 
 // TestRooms opens every room of the console in a real browser.
 func TestRooms(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	for _, tt := range []struct {
 		name string
 		run  func(*testing.T, context.Context)
 	}{
 		{"today", roomToday},
 		{"notifications", roomNotifies},
+		{"focus", roomsKeepFocus},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
 	}
@@ -47,7 +50,14 @@ func room(t *testing.T, b context.Context, d *fixture, name, title string) pageD
 	p.eval(`location.hash = "` + name + `"`)
 	p.until(`document.querySelector("#room h1")?.textContent === "` + title + `"`)
 	p.until(`!document.querySelector("#room [role=status]")?.textContent.includes("Loading")`)
+	p.placed()
 	return p
+}
+
+// placed waits for the keyboard to be somewhere on the page.
+func (p pageDriver) placed() {
+	p.t.Helper()
+	p.until(`document.activeElement !== document.body && document.activeElement.checkVisibility()`)
 }
 
 func roomToday(t *testing.T, b context.Context) {
@@ -72,6 +82,65 @@ func roomToday(t *testing.T, b context.Context) {
 	p.until(`document.querySelector(".away")?.textContent.includes("catches up by itself")`)
 	d.start()
 	p.until(`!document.querySelector(".away")`)
+}
+
+// roomsKeepFocus goes through the console by keyboard: after each room, dialog and deletion the keyboard is somewhere.
+func roomsKeepFocus(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:bob", State: "paired", Role: "guest", Effective: "guest"})
+	p := visit(t, b, d)
+	press := func(selector string, key string) {
+		t.Helper()
+		p.visible(selector + ":not(:disabled)")
+		p.do(chromedp.Focus(selector), chromedp.KeyEvent(key))
+	}
+	for _, text := range []string{"one", "two"} {
+		p.say(text)
+		p.until(idle + ` && document.querySelector("#title").textContent === "` + text + `"`)
+		press("#actions summary", kb.Enter)
+		press("#rename", kb.Enter)
+		p.visible("#name-dialog")
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.until(`!document.querySelector("#name-dialog").open`)
+		p.placed()
+		press("#open-status", kb.Enter)
+		p.visible("#status")
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.until(`!document.querySelector("#status").open`)
+		p.want(`document.activeElement.id`, "open-status")
+		press("#delete", kb.Enter)
+		p.visible("#removal")
+		press("#confirm-delete", kb.Enter)
+		p.until(`!document.querySelector("#removal").open && !document.querySelector("#delete").checkVisibility()`)
+		p.placed()
+	}
+	p.say("!hang")
+	press("#stop", kb.Enter)
+	p.until(idle)
+	p.placed() // the button is hidden
+	press("#to-rooms", kb.Enter)
+	p.until(`document.querySelectorAll("#room-side a").length > 10`)
+	for _, name := range strings.Fields(p.eval(`[...document.querySelectorAll("#room-side a")].map((a) => a.hash.slice(1)).join(" ")`)) {
+		press("#room-side a[href='#"+name+"']", kb.Enter)
+		p.until(`location.hash === "#` + name + `" && document.activeElement.id === "room" && !document.querySelector("#room").textContent.includes("Loading")`)
+		p.placed()
+	}
+	p.eval(`location.hash = "people/" + encodeURIComponent("irc:bob")`)
+	p.until(`document.querySelector("#room h1")?.textContent.includes("bob")`)
+	danger := `[...document.querySelectorAll("#room button")].filter((b) => b.textContent.trim().startsWith("Erase")).at(-1)`
+	p.until(danger)
+	p.eval(danger + `.focus()`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.querySelector("#room dialog[open]")`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.querySelector("#room dialog[open]")`)
+	p.until(`document.activeElement === ` + danger)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.querySelector("#room dialog[open]")`)
+	p.eval(`document.querySelector("#room dialog .danger").focus()`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`!document.querySelector("#room dialog[open]")`)
+	p.placed()
 }
 
 // roomNotifies has the browser notify of requests: only if the person wants it, only of what is new, and only while the page is hidden.
@@ -114,12 +183,53 @@ func (p pageDriver) looks(name string) {
 		p.light(look.scheme)
 		p.size(look.wide, look.high)
 		p.want(`document.documentElement.scrollWidth <= innerWidth`, "true")
-		p.axe(name + ", " + look.name)
+		if look.name == "dark" {
+			p.axe(name+", dark", "color-contrast", "link-in-text-block") // all that differs from the light
+		} else {
+			p.axe(name + ", " + look.name)
+		}
 		p.shot(name + "-" + look.name)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		p.light(scheme)
+		for _, wide := range []int{390, 1280, 3840} {
+			p.size(wide, 844)
+			if found := p.eval(fits); found != "" {
+				p.t.Errorf("%s, %s, %d wide: %s", name, scheme, wide, found)
+			}
+			p.want(`document.getAnimations().filter((a) => a.playState === "running" && a.effect.getComputedTiming().duration > 1).length`, "0")
+		}
 	}
 	p.light("light")
 	p.size(1180, 820)
 }
+
+// fits names what is wider than the window or cut off, and boxes of wide tables that the keyboard cannot scroll.
+const fits = `(() => {
+	const wrong = [];
+	const say = (what, node) => wrong.push(what + ": " + node.outerHTML.slice(0, 160));
+	if (document.documentElement.scrollWidth > innerWidth) say("the page scrolls to the side", document.body);
+	const scrolls = (node) => /auto|scroll/.test(getComputedStyle(node).overflowX);
+	for (const node of document.querySelectorAll("body *")) {
+		if (!node.checkVisibility({ visibilityProperty: true }) || node.closest(".hidden, svg, .skip, thead")) continue;
+		const box = node.getBoundingClientRect();
+		const style = getComputedStyle(node);
+		const wide = node.scrollWidth > node.clientWidth + 1;
+		if (wide && node.querySelector("table") && scrolls(node) && (node.tabIndex < 0 || !(node.ariaLabel || node.getAttribute("aria-labelledby")))) {
+			say("the keyboard cannot scroll", node);
+		}
+		const text = [...node.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+		if (!text || !box.width) continue;
+		if (wide && /hidden|clip/.test(style.overflowX) && !(style.textOverflow === "ellipsis" && (node.title || node.closest("[title], summary, li")))) say("is cut off", node);
+		let inside = node.parentElement;
+		while (inside && !scrolls(inside)) inside = inside.parentElement;
+		const range = document.createRange();
+		range.selectNodeContents(node);
+		if (range.getBoundingClientRect().right > innerWidth + 1 && !(inside && inside !== document.body && inside.getBoundingClientRect().right <= innerWidth + 1 && inside.tabIndex >= 0)
+			&& style.textOverflow !== "ellipsis") say("leaves the window", node);
+	}
+	return wrong.slice(0, 5).join("\n");
+})()`
 
 // size gives the page a size.
 func (p pageDriver) size(wide, high int) {
@@ -128,8 +238,8 @@ func (p pageDriver) size(wide, high int) {
 	p.until(fmt.Sprintf("innerWidth === %d", wide))
 }
 
-// axe has the accessibility checker look at the page.
-func (p pageDriver) axe(what string) {
+// axe has the accessibility checker look at the page, for everything or by some of its rules.
+func (p pageDriver) axe(what string, rules ...string) {
 	p.t.Helper()
 	file, err := os.Open("testdata/axe.min.js.gz")
 	if err != nil {
@@ -151,7 +261,12 @@ func (p pageDriver) axe(what string) {
 			p.fatal("load axe: %v", err)
 		}
 	}
-	found := p.eval(`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")).join("\n"))`)
+	only := ""
+	if len(rules) > 0 {
+		only = `, runOnly: ["` + strings.Join(rules, `", "`) + `"]`
+	}
+	// What it would load before, it reads for rules that are experimental.
+	found := p.eval(`axe.run(document, {resultTypes: ["violations"], preload: false` + only + `}).then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")).join("\n"))`)
 	if found != "" {
 		p.t.Errorf("%s: axe finds\n%s", what, found)
 	}

@@ -1,6 +1,10 @@
 package gateway
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -51,6 +55,22 @@ type Fork struct {
 type ConversationName struct {
 	Channel string `json:"channel"`
 	ID      string `json:"id"`
+}
+
+// Position is a cursor in a list that is ordered by time, latest first, and then by name. It stays right when items come and go.
+func (c ConversationInfo) Position() string {
+	return fmt.Sprintf("%020d %s:%s", c.Last.UnixNano(), c.Channel, c.ID)
+}
+
+// ConversationPage sorts conversations, and returns the part of them that a filter's cursor and limit choose.
+func ConversationPage(list []ConversationInfo, f ConversationFilter) Page[ConversationInfo] {
+	slices.SortFunc(list, func(a, b ConversationInfo) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(b.Channel+":"+b.ID, a.Channel+":"+a.ID))
+	})
+	if f.Cursor != "" {
+		list = list[sort.Search(len(list), func(i int) bool { return list[i].Position() < f.Cursor }):]
+	}
+	return PageOf(list, cmp.Or(f.Limit, max(len(list), 1)), ConversationInfo.Position)
 }
 
 // PageOf makes a page of a list that was read with one element more than the limit, if there are more.

@@ -18,7 +18,8 @@ import (
 
 // TestPage runs the chat page in a real browser.
 func TestPage(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
+	t.Parallel()
+	b := browser(t)
 	tests := []struct {
 		name string
 		run  func(*testing.T, context.Context)
@@ -474,7 +475,7 @@ func pageMarkdown(t *testing.T, b context.Context) {
 		{"quote", "> a\n> b", "<blockquote><p>a\nb</p></blockquote>"},
 		{"heading", "# T", "<h3>T</h3>"},
 		{"rule", "a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"},
-		{"table", "| a | b |\n|---|---|\n| 1 | 2 |", `<div class="table" tabindex="0"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table></div>`},
+		{"table", "| a | b |\n|---|---|\n| 1 | 2 |", `<div class="table" tabindex="0" role="group" aria-label="Table"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table></div>`},
 		{"open fence", "```go\nx < 1", `<figure class="code"><figcaption><span>go</span><button type="button" class="copy">Copy</button></figcaption><pre tabindex="0"><code>x &lt; 1</code></pre></figure>`},
 		{"link", "[a](https://x.example/b_(c))", `<p><a href="https://x.example/b_(c)" rel="noopener noreferrer nofollow" target="_blank" title="https://x.example/b_(c)">a</a></p>`},
 		{"bare link", "at https://x.example/y.", `<p>at <a href="https://x.example/y" rel="noopener noreferrer nofollow" target="_blank" title="https://x.example/y">https://x.example/y</a>.</p>`},

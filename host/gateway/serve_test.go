@@ -2,7 +2,9 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -16,7 +18,20 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
+
+// closing ends the browser behind the tests.
+type closing struct{ *testing.M }
+
+// Run implements goleak.TestingM.
+func (m closing) Run() int {
+	code := m.M.Run()
+	if err := closeBrowser(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
 
 // fixture is a gateway that runs, and can be stopped; one that was opened with again can be started again on the same port.
 type fixture struct {

@@ -46,8 +46,6 @@ type Talk interface {
 	// SearchSaid returns texts that were said in conversations, latest first. Texts are found from their turn's begin until their session is
 	// deleted.
 	SearchSaid(ctx context.Context, w Words) ([]Hit, error)
-	// Titles returns all titles.
-	Titles(ctx context.Context) ([]Title, error)
 	// Title returns a title, or ErrNotFound.
 	Title(ctx context.Context, channel, conversation string) (Title, error)
 	// SetTitle writes a title. One that was made of a message does not replace another one. It goes with the conversation, or with its turn.

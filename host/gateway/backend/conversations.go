@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
@@ -48,7 +47,9 @@ type Transcripts interface {
 	Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
 	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
-	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	// SessionsOn returns the latest sessions of some channel instances, latest first.
+	SessionsOn(ctx context.Context, channels []string, limit int) ([]turnlog.Session, error)
+	SessionsIn(ctx context.Context, scope string) ([]turnlog.Session, error)
 	HistoryUpTo(ctx context.Context, channel, conversation, turn string, turns int) ([]turnlog.Turn, error)
 	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
 	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
@@ -71,19 +72,6 @@ func (c Conversations) Submit(ctx context.Context, m message.Message) error {
 		}
 	}
 	return c.Inbox.Accept(ctx, m)
-}
-
-// ConversationsOf implements gateway.Conversations.
-func (c Conversations) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
-	list, err := c.Store.ConversationsOf(ctx, sender, listedConversations)
-	var out []gateway.ConversationInfo
-	for _, v := range list {
-		running := c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
-		out = append(out, gateway.ConversationInfo{
-			Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Title: c.title(ctx, v.Channel, v.ID), Running: running, Turns: v.Turns,
-		})
-	}
-	return out, err
 }
 
 // BelongsTo implements gateway.Conversations.
@@ -197,42 +185,63 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 // listedConversations bounds the list of conversations.
 const listedConversations = 10_000
 
-// Conversations implements gateway.Conversations.
-func (c Conversations) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
-	sessions, err := c.Store.Sessions(ctx, math.MaxInt32) // most may belong to channels, whose conversations are not listed
-	if err != nil {
-		return nil, err
+// Conversations implements gateway.Conversations. It reads as many sessions as the page takes, and titles and turns of what is on it.
+func (c Conversations) Conversations(ctx context.Context, f gateway.ConversationFilter) (page gateway.Page[gateway.ConversationInfo], err error) {
+	for sessions := sessionsAtOnce; ; sessions *= 4 {
+		list, all, err := c.listed(ctx, f, sessions)
+		if err != nil {
+			return page, err
+		}
+		if page = gateway.ConversationPage(list, f); all || page.Next != "" {
+			break
+		}
 	}
-	titles, err := c.titles(ctx)
-	if err != nil {
-		return nil, err
+	for i := range page.Items {
+		v := &page.Items[i]
+		key := message.NewConversationKey(v.Channel, v.ID)
+		v.Title, v.Running = c.title(ctx, v.Channel, v.ID), c.Turns.RunningIn(key)
+		if f.Of != "" {
+			continue
+		}
+		sessions, err := c.Store.SessionsIn(ctx, string(key))
+		if err != nil {
+			return page, err
+		}
+		v.Turns = 0
+		for _, s := range sessions {
+			v.Turns += s.Turns
+		}
 	}
-	var out []gateway.ConversationInfo
-	at := map[string]int{} // by conversation scope
+	return page, nil
+}
+
+const sessionsAtOnce = 500
+
+// listed returns the conversations of the latest sessions, and whether there are no others.
+func (c Conversations) listed(ctx context.Context, f gateway.ConversationFilter, most int) (out []gateway.ConversationInfo, all bool, err error) {
+	if f.Of != "" {
+		list, err := c.Store.ConversationsOf(ctx, f.Of, listedConversations)
+		for _, v := range list {
+			if f.From.Has(program(v.Channel)) {
+				out = append(out, gateway.ConversationInfo{Channel: v.Channel, ID: v.ID, Agent: v.Agent, Last: v.Last, Turns: v.Turns, Program: program(v.Channel)})
+			}
+		}
+		return out, true, err
+	}
+	sessions, err := c.Store.SessionsOn(ctx, slices.DeleteFunc(config.BuiltinChannels(), func(channel string) bool { return !f.From.Has(program(channel)) }), most)
+	known := map[string]bool{} // by conversation scope
 	for _, s := range sessions {
 		scope := s.Key.Parse().Scope
-		key := message.ConversationKey(scope)
-		channel, id, _ := key.Cut()
+		channel, id, _ := message.ConversationKey(scope).Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
-		i, known := at[scope]
-		switch {
-		case known:
-			out[i].Turns += s.Turns
-		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
-			at[scope] = len(out)
-			title, made := titles[key]
-			if !made {
-				title = c.title(ctx, channel, id)
-			}
-			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: title, Running: c.Turns.RunningIn(key), Turns: s.Turns,
-				Program: program(channel),
-			})
+		if !known[scope] && len(out) < listedConversations {
+			known[scope] = true
+			out = append(out, gateway.ConversationInfo{Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Program: program(channel)})
 		}
 	}
-	return out, nil
+	return out, len(sessions) < most || len(out) == listedConversations, err
 }
 
 // program reports whether a channel instance is that of programs: API clients and schedules.

@@ -12,16 +12,6 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// titles returns the titles that were made, by conversation.
-func (c Conversations) titles(ctx context.Context) (map[message.ConversationKey]string, error) {
-	list, err := c.Store.Titles(ctx)
-	titles := map[message.ConversationKey]string{}
-	for _, t := range list {
-		titles[message.NewConversationKey(t.Channel, t.Conversation)] = t.Text
-	}
-	return titles, err
-}
-
 const (
 	// titleTurns is how many turns are read for a title: the first ones may have no text, such as a message with only a file.
 	titleTurns = 5
@@ -79,7 +69,6 @@ func (c Conversations) Search(ctx context.Context, words string, of message.Send
 	if err != nil {
 		return page, err
 	}
-	titles, err := c.titles(ctx)
 	for i, h := range hits {
 		if i == limit {
 			page.Next = strconv.FormatInt(hits[i-1].ID, 10)
@@ -89,10 +78,14 @@ func (c Conversations) Search(ctx context.Context, words string, of message.Send
 		if h.ByAgent {
 			from = gateway.FromAgent
 		}
+		title, err := c.Store.Title(ctx, h.Channel, h.Conversation)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return page, err
+		}
 		page.Items = append(page.Items, gateway.Hit{
-			Channel: h.Channel, Conversation: h.Conversation, Title: titles[message.NewConversationKey(h.Channel, h.Conversation)],
+			Channel: h.Channel, Conversation: h.Conversation, Title: title.Text,
 			Turn: h.Turn, Key: h.Key, From: from, Agent: h.Agent, Time: h.At, Parts: h.Parts,
 		})
 	}
-	return page, err
+	return page, nil
 }

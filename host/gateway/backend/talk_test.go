@@ -143,12 +143,12 @@ func TestForkAndTitle(t *testing.T) {
 	k.turn("web:a:other#2", "a", "e3", "third", "three", 0)
 	all := k.texts("a", 500)
 	title := func(id string) string {
-		list, err := k.Conversations.Conversations(t.Context())
-		i := slices.IndexFunc(list, func(c gateway.ConversationInfo) bool { return c.ID == id })
+		list, err := k.Conversations.Conversations(t.Context(), gateway.ConversationFilter{})
+		i := slices.IndexFunc(list.Items, func(c gateway.ConversationInfo) bool { return c.ID == id })
 		if err != nil || i < 0 {
 			t.Fatalf("%s is not listed: %v", id, err)
 		}
-		return list[i].Title
+		return list.Items[i].Title
 	}
 	for _, c := range []struct {
 		fork gateway.Fork

@@ -1,6 +1,7 @@
 // The console: the chat and the rooms behind one side. An address #/CHANNEL/ID is a conversation, and #ROOM/REST a room.
 
 import { byId } from "./lib/dom.js";
+import "./lib/focus.js";
 import { away } from "./lib/live.js";
 import "./lib/notify.js";
 import { showSide } from "./lib/side.js";

@@ -2,6 +2,7 @@
 
 export const texts = {
   shell: {
+    table: "Table",
     unpriced: "price unknown",
     loading: "Loading …",
     showSide: "Show navigation",

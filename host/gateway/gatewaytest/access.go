@@ -15,6 +15,7 @@ func (b *Backend) Knock(e gateway.AccessEntry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.strangers = append(b.strangers, e)
+	b.note(store.People, string(e.Sender), "")
 }
 
 // LockOut is the code for which DecidePairing reports a lockout.
@@ -44,6 +45,7 @@ func (b *Backend) DecidePairing(_ context.Context, code string, approve bool, by
 		return gateway.AccessEntry{}, store.ErrNotFound
 	}
 	e := &b.strangers[i]
+	b.note(store.People, string(e.Sender), "")
 	e.Code, e.By, e.State = "", by, string(pairings.Denied)
 	if approve {
 		e.State, e.Role = string(pairings.Paired), "guest"
@@ -67,6 +69,7 @@ func (b *Backend) changePaired(sender message.SenderKey, change func(*gateway.Ac
 	for i := range b.strangers {
 		if e := &b.strangers[i]; e.Sender == sender && e.State == string(pairings.Paired) {
 			change(e)
+			b.note(store.People, string(sender), "")
 			return nil
 		}
 	}

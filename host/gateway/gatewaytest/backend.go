@@ -53,6 +53,8 @@ type Backend struct {
 	reason    string                         // of traces
 	files     map[string][]byte              // by handle
 	keyed     map[[2]string]store.KeyedWrite // by caller and key
+	changes   []store.Change
+	more      chan struct{} // closed with the next change; nil while nobody waits
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -118,7 +120,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, People: people{b}, SignIns: b, Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Events: b, People: people{b}, SignIns: b, Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.
@@ -141,6 +143,7 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
 	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
+	b.changed(c)
 	b.next(c)
 	return nil
 }
@@ -157,6 +160,7 @@ func (b *Backend) next(c *conversation) {
 	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
 	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id, Files: m.FileNames()}}
 	c.turn = t
+	b.changed(c)
 	b.turns.Go(func() {
 		defer stop()
 		b.turn(ctx, t)
@@ -182,6 +186,9 @@ func (b *Backend) turn(ctx context.Context, t *Turn) {
 	t.publish(message.Event{Kind: message.TurnDone}, func(c *conversation) {
 		c.stop, c.turn, c.info.Running, c.info.Last = nil, nil, false, time.Now()
 		c.info.Turns++
+		if b.convs[c.info.Channel+":"+c.info.ID] == c {
+			b.changed(c)
+		}
 		b.next(c)
 	})
 }
@@ -233,26 +240,16 @@ func (b *Backend) Entries(ctx context.Context, channel, id, _ string, limit int)
 }
 
 // Conversations implements gateway.Conversations.
-func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, error) {
+func (b *Backend) Conversations(ctx context.Context, f gateway.ConversationFilter) (gateway.Page[gateway.ConversationInfo], error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []gateway.ConversationInfo
 	for _, c := range b.convs {
-		if c.known() {
+		if c.known() && f.From.Has(c.info.Program) && (f.Of == "" || c.belongsTo(f.Of)) {
 			list = append(list, c.info)
 		}
 	}
-	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
-	return list, nil
-}
-
-// ConversationsOf implements gateway.Conversations.
-func (b *Backend) ConversationsOf(ctx context.Context, sender message.SenderKey) ([]gateway.ConversationInfo, error) {
-	list, err := b.Conversations(ctx)
-	return slices.DeleteFunc(list, func(c gateway.ConversationInfo) bool {
-		theirs, _ := b.BelongsTo(ctx, sender, c.Channel, c.ID)
-		return !theirs
-	}), err
+	return gateway.ConversationPage(list, f), nil
 }
 
 // BelongsTo implements gateway.Conversations.
@@ -260,7 +257,11 @@ func (b *Backend) BelongsTo(_ context.Context, sender message.SenderKey, channel
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.convs[channel+":"+id]
-	return ok && len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender }), nil
+	return ok && c.belongsTo(sender), nil
+}
+
+func (c *conversation) belongsTo(sender message.SenderKey) bool {
+	return len(c.senders) > 0 && !slices.ContainsFunc(c.senders, func(s message.SenderKey) bool { return s != sender })
 }
 
 // DeleteConversation implements gateway.Conversations.
@@ -279,6 +280,7 @@ func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, s
 		c.stop()
 	}
 	delete(b.convs, channel+":"+id)
+	b.changed(c)
 	return nil
 }
 
@@ -320,6 +322,7 @@ func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) er
 	if grant {
 		a.State = consent.ApprovalGranted
 	}
+	b.note(store.Approvals, a.ID, a.Requester)
 	a.answer <- grant // buffered, sent once
 	return nil
 }
@@ -368,6 +371,7 @@ func (b *Backend) Revoke(_ context.Context, id, _ string) error {
 	for i := range b.grants {
 		if b.grants[i].ID == id {
 			b.grants[i].Open = false
+			b.note(store.Approvals, id, "")
 			return nil
 		}
 	}
@@ -410,6 +414,7 @@ func (b *Backend) Halt(_ context.Context, on bool, reason, by string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.halted = nil
+	b.note(store.Halt, "", "")
 	if on {
 		b.halted = &gateway.HaltStatus{Reason: reason, By: by, Since: time.Now().UTC()}
 	}

@@ -2,6 +2,8 @@ package gatewaytest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -15,44 +17,66 @@ import (
 // Browser starts a Chromium with an empty profile, which is closed with the test; tabs are opened from its context.
 func Browser(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	need.Part(t, "chromium", err)
-	all := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(profile(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-	)
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), append(all, options...)...)
-	ctx, _ = chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		closing, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if err := chromedp.Cancel(closing); err != nil {
-			t.Logf("close the browser: %v", err)
-		}
-		stop()
-	})
-	// The browser lives as long as the context of the first call.
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start the browser: %v", err)
-	}
-	return ctx
-}
-
-// profile is the profile folder of a browser, whose processes may write there for a moment after it has ended.
-func profile(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "flynn-browser")
+	_, err := exec.LookPath(chromium)
+	need.Part(t, chromium, err)
+	ctx, closed, err := StartBrowser(options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		var err error
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if err = os.RemoveAll(dir); err == nil {
-				return
-			}
+		if err := closed(); err != nil {
+			t.Error(err)
 		}
-		t.Errorf("the browser's folder stays: %v", err)
 	})
-	return dir
+	return ctx
+}
+
+const chromium = "chromium"
+
+// StartBrowser starts the browser of several tests, which closed ends.
+func StartBrowser(options ...chromedp.ExecAllocatorOption) (ctx context.Context, closed func() error, err error) {
+	dir, err := os.MkdirTemp("", "flynn-browser")
+	if err != nil {
+		return nil, nil, err
+	}
+	all := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+	)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), append(all, options...)...)
+	ctx, _ = chromedp.NewContext(ctx)
+	closed = func() error {
+		closing, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		_ = chromedp.Cancel(closing) // what does not end in time is killed
+		stop()
+		return removed(dir)
+	}
+	// The browser lives as long as the context of the first call.
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start the browser: %w", err), closed())
+	}
+	return ctx, closed, nil
+}
+
+// Page returns the context of a person with no past in a browser that is shared; tabs are opened from it. It ends with the test.
+func Page(t testing.TB, browser context.Context) context.Context {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("open a window: %v", err)
+	}
+	return ctx
+}
+
+// removed removes the profile folder of a browser, whose processes may write there for a moment after it has ended.
+func removed(dir string) error {
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the browser's folder stays: %w", err)
 }

@@ -35,6 +35,7 @@ func (b *Backend) Admit(sender message.SenderKey, role, code string) {
 	if code != "" {
 		b.persons = append(b.persons, person{sender: sender, role: role, code: code})
 	}
+	b.note(store.SignIns, "", sender)
 }
 
 var _ gateway.SignIns = (*Backend)(nil)
@@ -59,6 +60,7 @@ func (b *Backend) SignIn(_ context.Context, code string) (gateway.SignedIn, erro
 		if p := &b.persons[i]; p.code != "" && p.code == code {
 			p.code, p.signIn = "", b.id("sign-in")
 			p.token = "TOKEN-OF-" + p.signIn
+			b.note(store.SignIns, "", p.sender)
 			return gateway.SignedIn{Token: p.token, Sender: p.sender, Role: p.role}, nil
 		}
 	}
@@ -85,6 +87,7 @@ func (b *Backend) EndSignIn(_ context.Context, id string, sender message.SenderK
 	for i := range b.persons {
 		if p := &b.persons[i]; p.signIn != "" && p.signIn == id && (sender == "" || p.sender == sender) {
 			p.signIn, p.token = "", ""
+			b.note(store.SignIns, "", p.sender)
 			return nil
 		}
 	}
@@ -141,6 +144,7 @@ func (b people) Export(_ context.Context, sender message.SenderKey, w io.Writer)
 func (b people) Erase(_ context.Context, sender message.SenderKey, _ string) (gateway.Erased, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.note(store.People, string(sender), "")
 	b.strangers = slices.DeleteFunc(b.strangers, func(e gateway.AccessEntry) bool { return e.Sender == sender })
 	return gateway.Erased{Sessions: 2, Notes: 3, Files: 4}, nil
 }
@@ -151,6 +155,7 @@ func (b people) SetBlocked(_ context.Context, sender message.SenderKey, blocked 
 	defer b.mu.Unlock()
 	for i := range b.strangers {
 		if e := &b.strangers[i]; e.Sender == sender {
+			b.note(store.People, string(sender), "")
 			e.Configured, e.Effective = "", route.Guest
 			if blocked {
 				e.Configured, e.Effective = "blocked", ""

@@ -42,6 +42,7 @@ func (b *Backend) Rename(_ context.Context, channel, id, title string) error {
 		return store.ErrNotFound
 	}
 	c.info.Title = title
+	b.changed(c)
 	return nil
 }
 
@@ -67,6 +68,7 @@ func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by
 	fork := b.conversation(name.Channel, name.ID)
 	fork.entries = slices.Clone(c.entries[:upTo])
 	fork.info.Title, fork.info.Last = c.info.Title, c.info.Last
+	b.changed(fork)
 	return name, nil
 }
 

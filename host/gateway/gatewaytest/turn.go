@@ -9,6 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -132,6 +133,7 @@ func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *g
 		view.Approval = a.ID
 		t.backend.approvals[a.ID] = a
 		t.backend.order = append(t.backend.order, a.ID)
+		t.backend.note(store.Approvals, a.ID, a.Requester)
 	})
 	select {
 	case grant := <-a.answer:
@@ -140,6 +142,7 @@ func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *g
 		t.backend.mu.Lock()
 		defer t.backend.mu.Unlock()
 		a.State = consent.ApprovalExpired
+		t.backend.note(store.Approvals, a.ID, a.Requester)
 		return false, ctx.Err()
 	}
 }

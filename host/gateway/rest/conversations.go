@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -30,9 +29,11 @@ func (c conversations) register(r *registrar) {
 	}
 	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: guest, Summary: "All conversations of this machine, latest first; for members and guests their own private ones"},
 		func(ctx context.Context, by gateway.Caller, in *choice) (gateway.Page[gateway.ConversationInfo], error) {
-			list, err := c.listFor(ctx, by)
-			list = slices.DeleteFunc(list, func(v gateway.ConversationInfo) bool { return in.From != "all" && v.Program != (in.From == "programs") })
-			return paged(list, in.Paging, func(v gateway.ConversationInfo) string { return position(v.Last, v.Channel+":"+v.ID) }), err
+			f := gateway.ConversationFilter{From: gateway.ConversationFrom(in.From), Cursor: in.Cursor, Limit: in.Limit}
+			if !by.Owner() {
+				f.Of = by.Sender
+			}
+			return wholeOr(c.Conversations.Conversations(ctx, f))
 		})
 	type history struct {
 		InConversation
@@ -82,13 +83,6 @@ func (c conversations) register(r *registrar) {
 			return c.DeleteConversation(ctx, in.Channel, in.Conversation, string(by.Sender), in.Stop)
 		})
 	c.registerTalk(r)
-}
-
-func (c conversations) listFor(ctx context.Context, by gateway.Caller) ([]gateway.ConversationInfo, error) {
-	if !by.Owner() {
-		return c.ConversationsOf(ctx, by.Sender)
-	}
-	return c.Conversations.Conversations(ctx)
 }
 
 // may refuses a conversation that is not the caller's, as if there were none. Owners may look at all.

@@ -66,11 +66,6 @@ func scanHit(scan func(...any) error, mark string) (turnlog.Hit, error) {
 	return h, nil
 }
 
-// Titles implements turnlog.Talk.
-func (s *Store) Titles(ctx context.Context) ([]turnlog.Title, error) {
-	return list(ctx, s.read, scanTitle, "SELECT channel, conversation, title, turn FROM titles")
-}
-
 // Title implements turnlog.Talk.
 func (s *Store) Title(ctx context.Context, channel, conversation string) (turnlog.Title, error) {
 	return one(ctx, s.read, scanTitle, "SELECT channel, conversation, title, turn FROM titles WHERE channel = ? AND conversation = ?", channel, conversation)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -181,6 +182,20 @@ func (s *Store) Transcript(ctx context.Context, session string, turns int) ([]tu
 // Sessions implements turnlog.Turns.
 func (s *Store) Sessions(ctx context.Context, limit int) ([]turnlog.Session, error) {
 	return list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
+}
+
+// SessionsOn returns the latest sessions of some channel instances, latest first.
+func (s *Store) SessionsOn(ctx context.Context, channels []string, limit int) ([]turnlog.Session, error) {
+	var parts []string
+	var args []any
+	for _, channel := range channels {
+		parts = append(parts, "SELECT key, agent, turns, last FROM sessions WHERE key >= ? AND key < ?")
+		args = append(args, channel+":", channel+";") // the next letter
+	}
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	return list(ctx, s.read, scanSession, strings.Join(parts, " UNION ALL ")+" ORDER BY last DESC, key LIMIT ?", append(args, limit)...)
 }
 
 // Session implements turnlog.Turns.

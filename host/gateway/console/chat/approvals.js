@@ -50,11 +50,11 @@ export class Approvals {
         this.cards.delete(id);
       }
     }
-    for (const a of list) {
+    for (const [i, a] of list.entries()) {
       if (this.cards.has(a.id)) continue;
       const card = this.card(a, here);
       this.cards.set(a.id, card);
-      this.root.append(card);
+      this.root.insertBefore(card, this.root.children[i] ?? null); // the host may list it before those that are known
       this.announce(`Approval needed: ${a.tool} ${place(a.where)}`);
     }
   }

@@ -3,6 +3,7 @@
 import { el, oneLine, plain, revealed } from "../lib/dom.js";
 
 const shownLines = 14; // longer output starts folded
+const shownOutput = 20000; // characters, from the end, while more of them come
 
 // argumentRows returns a label and a full value for every argument. Strings are shown as they are, not as JSON, but
 // with every invisible character shown by its code.
@@ -98,16 +99,16 @@ export class CallCard {
   progress(text) {
     if (this.state === "waiting") this.setState("running");
     this.output += text;
-    this.show();
+    this.frame ||= requestAnimationFrame(() => this.show());
   }
 
   finish(text, failed) {
     this.output = text;
+    this.settled = true;
     this.setState(failed ? "failed" : "done");
     this.show();
     const lines = this.output.split("\n").length;
     if (!this.toggled) this.node.open = failed || lines <= shownLines;
-    this.settled = true;
   }
 
   // abandon marks a call whose turn ended without a result.
@@ -116,7 +117,8 @@ export class CallCard {
   }
 
   show() {
-    const text = plain(this.output);
+    this.frame = 0;
+    const text = plain(this.settled ? this.output : this.output.slice(-shownOutput));
     // The result of a denied call repeats the reasons.
     this.outputBox.hidden = text === "" || this.denied === true;
     this.pre.textContent = text;

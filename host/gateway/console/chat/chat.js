@@ -8,7 +8,7 @@ import { Actions } from "./actions.js";
 import { addressed, addressOf, parts } from "./address.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
-import { Earlier } from "./earlier.js";
+import { atOnce, Earlier } from "./earlier.js";
 import { Files } from "./files.js";
 import { introduce } from "./intro.js";
 import { Pairings } from "./pairings.js";
@@ -25,7 +25,7 @@ const longest = 64 * 1024; // bytes of a message
 const scroll = byId("scroll");
 
 const transcript = new Transcript(byId("transcript"), {
-  changed: follow,
+  changed: () => { byId("empty").hidden = !transcript.empty; }, // the end stays in view when the column grows, see resized
   running,
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
   retry: (id, text) => submit(id, text),
@@ -33,6 +33,7 @@ const transcript = new Transcript(byId("transcript"), {
   fork: (key) => actions.fork(key),
   why: (turn) => why.show(turn),
   again: () => socket.history(),
+  following: () => atEnd && !byId("transcript").contains(document.activeElement) && getSelection().isCollapsed,
 });
 const approvals = new Approvals(byId("approvals"), (id, grant, scope) => {
   socket.decide(id, grant, scope);
@@ -45,7 +46,7 @@ const pairings = new Pairings(byId("pairings"), token, (text) => {
   byId("urgent").textContent = text;
   follow();
 }, notice);
-const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
+const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); }, () => socket.history());
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
@@ -125,8 +126,8 @@ function frame(f) {
       if (may("owner")) pairings.refresh();
       break;
     case "history":
-      transcript.history(f.entries, f.live ?? [], socket.unsent());
-      earlier.from(here, f.earlier ?? "");
+      transcript.history(f.entries.slice(-atOnce), f.live ?? [], socket.unsent());
+      earlier.from(here, f.earlier ?? "", f.entries.slice(0, -atOnce));
       showFound();
       break;
     case "event":
@@ -229,12 +230,9 @@ async function edit(key, text) {
 
 // showFound brings what a search has found into view.
 async function showFound() {
-  if (!found) return;
   const turn = found;
   found = "";
-  const look = () => document.querySelector(`#transcript [data-turn="${CSS.escape(turn)}"]`);
-  while (!look() && await earlier.more());
-  const node = look();
+  const node = turn && await earlier.find(turn);
   if (!node) return;
   atEnd = false;
   node.scrollIntoView({ block: "center" });
@@ -264,8 +262,8 @@ resized.observe(scroll);
 resized.observe(scroll.firstElementChild);
 
 // The lists follow the host, which tells of changes.
-watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], () => { if (socket) panel.refresh(); });
-watch(["people"], () => { if (socket && may("owner")) pairings.refresh(); });
+watch(["conversations", "halt", "plugins", "policies", "configuration", "approvals", "sandboxes"], async () => { if (socket) await panel.refresh(); });
+watch(["people"], async () => { if (socket && may("owner")) await pairings.refresh(); });
 
 // start opens the conversation of the address, else that of this window, else the newest.
 export async function start() {

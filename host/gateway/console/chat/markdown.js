@@ -5,8 +5,10 @@
 // There is no regular expression here: the text is untrusted, and each character is read a bounded number of times.
 
 import { el as element, isSpace } from "../lib/dom.js";
+import { t } from "../lib/text.js";
 import { begin, deepest, digit, el, full, inline, run } from "./inline.js";
 
+const tableName = t("shell.table");
 const shown = 64000; // characters of one text; the rest is there on demand, as it was written
 
 // markdown returns a fragment for text.
@@ -227,6 +229,6 @@ function table(out, lines, start) {
   const body = el("tbody");
   let i = start + 2;
   while (!full() && i < lines.length && lines[i].includes("|") && lines[i].trim()) body.append(row("td", lines[i++]));
-  out.append(el("div", { class: "table", tabindex: "0" }, el("table", {}, el("thead", {}, row("th", lines[start])), body)));
+  out.append(el("div", { class: "table", tabindex: "0", role: "group", "aria-label": tableName }, el("table", {}, el("thead", {}, row("th", lines[start])), body)));
   return i;
 }

@@ -1,12 +1,15 @@
 // The list of conversations and the status of the host, from the JSON API.
 
 import { byId, el, clock } from "../lib/dom.js";
+import { paced } from "../lib/live.js";
 import { may, me, writes } from "../lib/me.js";
+import { html, render } from "../lib/ui.js";
 
 export class Panel {
-  // open(channel, id) is called when a conversation is chosen.
-  constructor(token, open) {
-    Object.assign(this, { token, open, programs: [], wanted: 100 });
+  // open(channel, id) is called when a conversation is chosen, gone() when the one that is shown has left the list.
+  constructor(token, open, gone) {
+    Object.assign(this, { token, open, gone, people: [], programs: [], wanted: 100 });
+    this.refresh = paced(() => this.load());
     byId("more-conversations").addEventListener("click", () => { this.wanted += 200; this.refresh(); });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
     byId("close-status").addEventListener("click", () => byId("status").close());
@@ -39,13 +42,18 @@ export class Panel {
     this.refresh();
   }
 
-  async refresh() {
+  // load shows what the host says now; refresh calls it.
+  async load() {
     try {
       const [people, programs, status] = await Promise.all([
         this.pages("people", this.wanted), this.pages("programs", 50), may("owner") ? this.get("/api/v1/status") : null]);
       byId("more-conversations").hidden = !people.next;
+      const shown = this.chosen();
       this.programs = programs.items;
-      this.list(may("owner") ? people.items : people.items.filter((c) => writes(c.channel, c.id)));
+      this.people = may("owner") ? people.items : people.items.filter((c) => writes(c.channel, c.id));
+      this.known = true;
+      this.list();
+      if (shown && !this.chosen()) this.gone();
       if (status) this.status(status);
     } catch {
       this.health("bad", "Not reachable");
@@ -65,9 +73,8 @@ export class Panel {
   }
 
   // list shows the conversations of people, and those of programs and schedules apart.
-  list(conversations) {
-    this.conversations = [...conversations, ...this.programs];
-    this.fill(byId("conversations"), conversations);
+  list() {
+    this.fill(byId("conversations"), this.people);
     this.fill(byId("programs"), this.programs);
     byId("of-programs").hidden = !this.programs.length;
     if (this.programs.some((c) => c.channel + ":" + c.id === this.current)) byId("of-programs").open = true;
@@ -75,31 +82,21 @@ export class Panel {
   }
 
   fill(list, conversations) {
-    const lines = conversations.map((c) => el("li", {},
-      el("button", {
-        type: "button", "data-key": c.channel + ":" + c.id, title: c.title || c.id,
-        "aria-current": c.channel + ":" + c.id === this.current ? "true" : false,
-        onclick: () => this.open(c.channel, c.id),
-      },
-      el("span", { class: "name" }, c.title || c.id),
-      el("span", { class: "sub" }, [c.channel === me.channel ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
-    // Rebuilding must keep the focus.
-    const focused = list.contains(document.activeElement) && document.activeElement.dataset.key;
-    list.replaceChildren(...lines);
-    if (focused) list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const key = (c) => c.channel + ":" + c.id;
+    render(conversations.map((c) => html`<li key=${key(c)}><button type="button" data-key=${key(c)} title=${c.title || c.id}
+      aria-current=${key(c) === this.current ? "true" : undefined} onClick=${() => this.open(c.channel, c.id)}>
+      <span class="name">${c.title || c.id}</span>
+      <span class="sub">${[c.channel === me.channel ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")}</span></button></li>`), list);
   }
 
   select(key) {
     this.current = key;
-    for (const b of byId("lists").querySelectorAll("button[data-key]")) {
-      if (b.dataset.key === key) b.setAttribute("aria-current", "true");
-      else b.removeAttribute("aria-current");
-    }
-    this.title();
+    if (this.known) this.list();
+    else this.title();
   }
 
   // chosen is the conversation that is shown; undefined before its first message.
-  chosen() { return this.conversations?.find((x) => x.channel + ":" + x.id === this.current); }
+  chosen() { return [...this.people, ...this.programs].find((x) => x.channel + ":" + x.id === this.current); }
 
   title() {
     const c = this.chosen();

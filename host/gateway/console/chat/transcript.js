@@ -7,8 +7,11 @@ import { t } from "../lib/text.js";
 import { markdown } from "./markdown.js";
 import { CallCard } from "./calls.js";
 
+const frame = 16;     // milliseconds
+const longest = 1500; // nodes that grow without being looked at
+
 export class Transcript {
-  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again(), edit(key, text), fork(key).
+  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again(), following(), edit(key, text), fork(key).
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -201,7 +204,8 @@ export class Transcript {
         this.answered();
         this.hooks.running(false);
         // A turn without an end was abandoned: the history has the state of its messages.
-        if (!this.ended.has(e.turn)) this.hooks.again();
+        // One that has grown for long begins with its latest part again.
+        if (!this.ended.has(e.turn) || this.root.childElementCount > longest && this.hooks.following()) this.hooks.again();
         break;
     }
     this.hooks.changed();
@@ -217,12 +221,13 @@ export class Transcript {
       this.put(s.node);
     }
     s.text += text ?? "";
-    // More than once a frame is not visible.
-    s.frame ||= requestAnimationFrame(() => {
-      s.frame = 0;
+    // More than once a frame is not visible, and a long text leaves time for the person.
+    s.timer ||= setTimeout(() => {
+      s.timer = 0;
+      const began = performance.now();
       s.node.replaceChildren(markdown(s.text));
-      this.hooks.changed();
-    });
+      s.pause = Math.max(frame, 8 * (performance.now() - began));
+    }, s.pause ?? frame);
   }
 
   // closeStream ends the streamed text of a turn; superseded text is removed, because the committed text replaces it.
@@ -230,7 +235,7 @@ export class Transcript {
     const s = this.streams.get(turn);
     if (!s) return;
     this.streams.delete(turn);
-    cancelAnimationFrame(s.frame);
+    clearTimeout(s.timer);
     if (superseded) {
       s.node.remove();
       return;

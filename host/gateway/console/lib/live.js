@@ -9,22 +9,40 @@ const firstWait = 500;
 const longestWait = 10000;
 const silence = 45000; // milliseconds without a line after which the stream is taken for dead
 const slowly = 15000;  // between two looks of a host without the stream
+const often = 300;     // between two looks at one thing, however often it changes
 
-const watchers = new Set(); // of {kinds, changed}
+const watchers = new Set(); // of {kinds, look}
 
 // away is true while the host cannot be reached.
 export const away = signal(false);
 
-// watch calls changed(id) for each event of the kinds, and without an id when anything may have changed. It returns how to end that.
+// inTurn returns a function that calls f, and never before the last call of it has ended: calls that come meanwhile are one call after it.
+export function inTurn(f) {
+  let now = null;
+  let next = null;
+  return function call() {
+    if (!now) return now = f().finally(() => { now = null; });
+    return next ??= now.then(() => {
+      next = null;
+      return call();
+    });
+  };
+}
+
+// paced is inTurn with a pause after each call, so that many calls in a short time are few.
+export const paced = (f) => inTurn(() => Promise.all([f(), new Promise((resolve) => setTimeout(resolve, often))]));
+
+// watch calls changed() when something of these kinds may have changed; many changes in a short time are one. It returns how to end that.
 export function watch(kinds, changed) {
-  const watcher = { kinds, changed };
+  const look = paced(async () => { if (watchers.has(watcher)) await changed(); });
+  const watcher = { kinds, look };
   watchers.add(watcher);
   begin();
   return () => watchers.delete(watcher);
 }
 
-function tell(kind, id) {
-  for (const w of [...watchers]) if (!kind || w.kinds.includes(kind)) w.changed(id);
+function tell(kind) {
+  for (const w of watchers) if (!kind || w.kinds.includes(kind)) w.look();
 }
 
 let running = false;
@@ -101,7 +119,7 @@ async function read(body) {
 function dispatch({ id, event, data }) {
   if (id) last = id;
   if (event === "ready" || event === "reset") tell();
-  else if (event && data) tell(event, JSON.parse(data).id);
+  else if (event && data) tell(event);
 }
 
 // useLive loads a path, and loads it again when something of these kinds changes. What was there stays until the new is.
@@ -110,26 +128,14 @@ export function useLive(path, ...kinds) {
   const load = useSignal(() => {});
   useEffect(() => {
     let current = true;
-    let under = false; // a request is under way,
-    let due = false;   // and another one is due after it
-    const run = async () => {
-      if (under) {
-        due = true;
-        return;
-      }
-      under = true;
+    const run = inTurn(async () => {
       try {
         const value = await get(path);
         if (current) state.value = { value, loading: false };
       } catch (error) {
         if (current) state.value = { ...state.value, error, loading: false };
       }
-      under = false;
-      if (due && current) {
-        due = false;
-        run();
-      }
-    };
+    });
     state.value = { loading: true };
     load.value = run;
     run();

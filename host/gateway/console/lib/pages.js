@@ -1,7 +1,7 @@
 // Long lists: the first part, more when asked for, and what is new when something changes.
 
 import { get } from "./api.js";
-import { watch } from "./live.js";
+import { inTurn, watch } from "./live.js";
 import { Button, Empty, Notice, Table } from "./parts.js";
 import { t } from "./text.js";
 import { html, useEffect, useSignal } from "./ui.js";
@@ -20,26 +20,19 @@ export function usePages(path, keyOf, kinds, seconds = 0) {
   const more = useSignal(async () => {});
   useEffect(() => {
     let current = true;
-    let under = false; // a request is under way,
-    let due = false;   // and another one is due after it
     const show = (next) => { if (current) state.value = next; };
-    const fresh = async () => {
-      due = under;
-      if (under) return;
-      under = true;
+    const fresh = inTurn(async () => {
       try {
         const first = await get(path);
         show(joined(first, state.value, keyOf));
       } catch (error) {
         show({ ...state.value, error, loading: false });
       }
-      under = false;
-      if (due && current) fresh();
-    };
+    });
     more.value = async () => {
       const part = await get(withCursor(path, state.value.next));
       const known = new Set(state.value.items.map(keyOf));
-      show({ ...state.value, items: [...state.value.items, ...part.items.filter((x) => !known.has(keyOf(x)))], next: part.next });
+      show({ ...state.value, items: [...state.value.items, ...part.items.filter((x) => !known.has(keyOf(x)))], next: part.next, asked: true });
     };
     state.value = { items: [], loading: true };
     fresh();
@@ -54,12 +47,16 @@ export function usePages(path, keyOf, kinds, seconds = 0) {
   return { ...state.value, more: more.value };
 }
 
-// joined puts a fresh first part before what was loaded. Where there is a gap in between, only the first part stays.
+const most = 2000; // items that are kept while new ones come
+
+// joined puts a fresh first part before what the person asked for behind it. Where there is a gap in between, or too much, only the first
+// part stays.
 function joined(first, before, keyOf) {
-  const fresh = new Set(first.items.map(keyOf));
-  const touches = before.items.some((x) => fresh.has(keyOf(x)));
-  if (!touches) return { items: first.items, next: first.next, loading: false };
-  return { items: [...first.items, ...before.items.filter((x) => !fresh.has(keyOf(x)))], next: before.next, loading: false };
+  const last = first.items.at(-1);
+  const at = before.asked && first.next && last ? before.items.findIndex((x) => keyOf(x) === keyOf(last)) : -1;
+  const rest = at < 0 ? [] : before.items.slice(at + 1);
+  if (!rest.length || rest.length > most) return { ...first, loading: false };
+  return { ...before, items: [...first.items, ...rest], loading: false, error: undefined };
 }
 
 // Pages shows a list of usePages as a table.

@@ -57,7 +57,7 @@ export const Facts = ({ of }) => html`<dl class="facts">${of.filter(([, value]) 
 // Table shows rows. Columns are {title, cell(row), number}; a narrow page shows each row as a card.
 export function Table({ caption, columns, rows, keyOf, empty }) {
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
-  return html`<div class="room-table"><table>
+  return html`<div class="room-table" tabindex="0" role="group" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.number ? "number" : ""}>${c.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${columns.map((c) => html`<td data-title=${c.title} class=${c.number ? "number" : ""}>${c.cell(row)}</td>`)}</tr>`)}</tbody>
