@@ -3,10 +3,10 @@
 import { byId, revealed } from "../lib/dom.js";
 import { fresh, may, me, writes } from "../lib/me.js";
 import { keep, token, tokenIn } from "../lib/token.js";
+import { Approvals } from "../lib/approvals.js";
 import { watch } from "../lib/live.js";
 import { Actions } from "./actions.js";
 import { addressed, addressOf, parts } from "./address.js";
-import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { Earlier } from "./earlier.js";
 import { Files } from "./files.js";
@@ -34,17 +34,13 @@ const transcript = new Transcript(byId("transcript"), {
   why: (turn) => why.show(turn),
   again: () => socket.history(),
 });
-const approvals = new Approvals(byId("approvals"), (id, grant, scope) => {
-  socket.decide(id, grant, scope);
-  draft.focus(); // the button goes, and with it the keyboard's place
-}, (text) => {
+const announce = (text) => {
   byId("urgent").textContent = text;
   follow();
-});
-const pairings = new Pairings(byId("pairings"), token, (text) => {
-  byId("urgent").textContent = text;
-  follow();
-}, notice);
+};
+const lost = () => draft.focus(); // the button goes, and with it the keyboard's place
+const approvals = new Approvals(byId("approvals"), { decide: (...answer) => { socket.decide(...answer); lost(); }, announce, lost });
+const pairings = new Pairings(byId("pairings"), token, announce, notice);
 const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
