@@ -49,7 +49,7 @@ const files = new Files({ channel: () => parts(here)[0], trouble: notice });
 const actions = new Actions({
   here: () => parts(here),
   chosen: () => panel.chosen(),
-  open: (channel, id) => openConversation(channel, id),
+  open: openConversation,
   changed: () => panel.refresh(),
   trouble: notice,
   say: (text) => { byId("polite").textContent = text; },
@@ -69,6 +69,7 @@ const why = new Why((path) => panel.get(path));
 let socket;
 let here = "";
 let found = ""; // the turn that a search has led to, until it is shown
+let told = ""; // about the conversation, once it is there
 let atEnd = true;
 let sendingFiles = false;
 
@@ -77,7 +78,8 @@ addEventListener("popstate", () => {
   if (to && socket && to.join(":") !== here) openConversation(...to);
 });
 
-function openConversation(channel, id) {
+function openConversation(channel, id, why = "") {
+  told = why;
   socket?.close();
   composer.keep();
   const address = addressOf(channel, id);
@@ -112,6 +114,7 @@ function deleted(c) {
 function frame(f) {
   switch (f.type) {
     case "welcome":
+      notice(told, "info");
       byId("composer").hidden = !f.write;
       byId("read-only").hidden = Boolean(f.write);
       byId("read-only").textContent = "This conversation is on channel " + f.channel + ". Here it is read-only.";
@@ -150,7 +153,6 @@ function state(name, detail) {
   const words = { connecting: "Connecting", connected: "Connected", waiting: "Reconnecting", refused: "Not signed in", denied: "Not yours" };
   byId("connection").className = "connection " + name;
   byId("connection").textContent = words[name];
-  if (name === "connected") notice("");
   if (name === "refused") signIn(detail);
 }
 
@@ -175,8 +177,9 @@ byId("sign-in").addEventListener("submit", (e) => {
   location.reload();
 });
 
-function notice(text) {
+function notice(text, kind = "") {
   byId("notice").hidden = !text;
+  byId("notice").className = "notice " + kind;
   byId("notice").replaceChildren(...revealed(text));
 }
 
@@ -187,7 +190,7 @@ function running(is) {
 
 // submit sends a text, or sends it again under its id.
 function submit(id, text, list = []) {
-  notice("");
+  notice(told = "");
   transcript.user(id, text, "sending", undefined, undefined, list.map((f) => f.name));
   running(true);
   socket.send(id, text, list);
