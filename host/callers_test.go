@@ -81,6 +81,7 @@ var operations = map[string]struct {
 	"get-policy":          {path: "/policies/none", owner: 404},
 	"get-policy-source":   {path: "/policies/none/source", owner: 404},
 	"replay-policy":       {path: "/policies/none/replays", body: "no module", owner: 404},
+	"put-policy":          {path: "/policies/none/module", body: "no module", owner: 404},
 	"run-policy-cases":    {path: "/policies/none/cases", owner: 404},
 	"get-policy-shadow":   {path: "/policies/none/shadow", owner: 404},
 	"list-decisions":      {owner: 200},

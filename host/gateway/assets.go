@@ -25,12 +25,13 @@ type assets struct {
 
 	mu     sync.Mutex
 	packed map[string]asset // that were asked for
+	packer sync.Pool        // of *gzip.Writer, which have a megabyte each
 }
 
 // asset is one file as it is sent.
 type asset struct {
-	kind, tag   string
-	plain, gzip []byte // gzip is nil if it would not be smaller
+	kind, tag string
+	gzip      []byte // nil if it would not be smaller
 }
 
 func newAssets() *assets {
@@ -57,12 +58,17 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", file.kind)
 	h.Set("ETag", file.tag)
 	h.Set("Vary", "Accept-Encoding")
-	content := file.plain
 	if file.gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		content = file.gzip
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.gzip))
+		return
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	plain, err := fs.ReadFile(a.files, name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(plain))
 }
 
 func (a *assets) asset(name string) (asset, error) {
@@ -76,7 +82,7 @@ func (a *assets) asset(name string) (asset, error) {
 		return asset{}, err
 	}
 	sum := sha256.Sum256(text)
-	file := asset{kind: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:16]) + `"`, plain: text}
+	file := asset{kind: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 	switch path.Ext(name) {
 	case ".js":
 		file.kind = "text/javascript; charset=utf-8"
@@ -86,9 +92,14 @@ func (a *assets) asset(name string) (asset, error) {
 		file.kind = "text/plain; charset=utf-8"
 	}
 	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
+	z, ok := a.packer.Get().(*gzip.Writer)
+	if !ok {
+		z, _ = gzip.NewWriterLevel(nil, gzip.BestCompression) // a level that there is
+	}
+	z.Reset(&packed)
 	_, _ = z.Write(text)
 	_ = z.Close()
+	a.packer.Put(z)
 	if packed.Len() < len(text) {
 		file.gzip = packed.Bytes()
 	}

@@ -22,6 +22,7 @@ func TestChat(t *testing.T) {
 		{"search", chatSearches},
 		{"names and exports", chatActions},
 		{"forks and edits", chatForks},
+		{"forks say what stays", chatForksSay},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
 	}

@@ -260,9 +260,9 @@ func roomTimeline(t *testing.T, b context.Context) {
 	chat.send("a1", "!ask ls "+markup)
 	chat.await(func(f gateway.ServerFrame) bool { return len(f.Approvals) == 1 })
 	p.eval(`location.hash = "timeline/approvals"`)
-	p.until(`document.querySelector("#room .source")?.textContent.includes("ls")`)
+	p.until(`document.querySelector("#room .asked pre")?.textContent === "ls <img src=x onerror=\"window.hurt=1\">"`)
 	p.looks("timeline-approvals")
-	p.eval(`[...document.querySelectorAll("#room .button")].find((x) => x.textContent === "Deny").click()`)
+	p.click(`#room .approval .deny`)
 	p.until(`document.querySelector("#room .room-empty")`)
 	for _, part := range []string{"grants", "audit"} {
 		p.eval(`location.hash = "timeline/` + part + `"`)

@@ -118,7 +118,7 @@ func bodyLimit(r *http.Request) int64 {
 		return MaxImport
 	case r.URL.Path == FilesPath:
 		return MaxFile
-	case strings.HasPrefix(r.URL.Path, PoliciesPath) && strings.HasSuffix(r.URL.Path, ReplaysSuffix):
+	case strings.HasPrefix(r.URL.Path, PoliciesPath) && (strings.HasSuffix(r.URL.Path, ReplaysSuffix) || strings.HasSuffix(r.URL.Path, ModuleSuffix)):
 		return MaxModule
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
 		return maxClientBody

@@ -44,22 +44,26 @@ type PolicyDetail struct {
 	Versions []journal.Change `json:"versions"`
 }
 
-// PolicyTrials tries modules on what is recorded. Nothing that it does has an effect on live decisions. One trial runs at a time:
-// store.ErrConflict while another one does.
+// PolicyTrials tries modules on what is recorded, and puts them in force. Nothing but PutPolicy has an effect on live decisions. One trial runs
+// at a time: store.ErrConflict while another one does.
 type PolicyTrials interface {
 	// ReplayPolicy asks a module the recorded decisions of a policy. It reads at most MaxModule bytes. A BadRequest is the error of what is no
 	// module for that policy.
 	ReplayPolicy(ctx context.Context, name string, since time.Time, module io.Reader) (PolicyReplay, error)
+	// PutPolicy puts a module in force in place of a policy's file, if it passes everything that a file has to pass: its cases, and what is asked
+	// of it about recorded decisions. store.ErrConflict is why it does not; then the file is as it was.
+	PutPolicy(ctx context.Context, name string, module io.Reader) (PolicyStatus, error)
 	// RunPolicyCases asks the module in a policy's folder the cases in it: store.ErrNotFound if they are not at hand.
 	RunPolicyCases(ctx context.Context, name string) (author.Report, error)
 	// ShadowReports returns what a shadow policy would have changed.
 	ShadowReports(ctx context.Context, name string, since time.Time) ([]shadowlog.Report, error)
 }
 
-// ReplaysSuffix ends the paths to which modules are posted, PoliciesPath begins them.
+// ReplaysSuffix and ModuleSuffix end the paths to which modules are sent, PoliciesPath begins them.
 const (
 	PoliciesPath   = "/api/v1/policies/"
 	ReplaysSuffix  = "/replays"
+	ModuleSuffix   = "/module"
 	MaxModule      = meter.MaxModule // of a module, in bytes
 	MaxDifferences = 100             // of a replay, that are shown
 )

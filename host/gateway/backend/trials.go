@@ -3,14 +3,18 @@ package backend
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
@@ -83,6 +87,51 @@ func (t *Trials) ReplayPolicy(ctx context.Context, name string, since time.Time,
 		cut, err = fmt.Sprintf("the time of %s was over after %d decisions, the oldest ones", t.wall, report.Read), nil
 	}
 	return shown(report, cut), err
+}
+
+// PutPolicy implements gateway.PolicyTrials. The file is what is in force after a restart, so it is replaced, and comes back if the module is
+// refused.
+func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader) (none gateway.PolicyStatus, err error) {
+	engine := t.policies.Engine
+	source, err := engine.Source(name)
+	if err != nil {
+		return none, ofPolicy(err)
+	}
+	if source.Installed != nil {
+		return none, store.Conflict("policy " + name + " is an installed one, which has a signature: upgrade it")
+	}
+	done, err := t.alone()
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	wasm, err := readModule(module)
+	if err != nil {
+		return none, err
+	}
+	m, err := policy.OpenCandidate(ctx, source, wasm)
+	if err != nil {
+		return none, gateway.BadRequest("this is no module for policy " + name + ": " + err.Error())
+	}
+	m.Close()
+	old, err := os.ReadFile(source.Path)
+	if err == nil {
+		err = durable.WriteFile(source.Path, wasm, 0o644)
+	}
+	if err != nil {
+		return none, store.Conflict("replace the file of policy " + name + ": " + err.Error())
+	}
+	ctx = context.WithoutCancel(ctx) // who has gone away leaves no file behind that is not in force
+	engine.Refresh(ctx)
+	st, err := t.policies.Policy(ctx, name)
+	if sum := sha256.Sum256(wasm); err == nil && st.File != hex.EncodeToString(sum[:]) {
+		err = store.Conflict("the module is not put in force: " + st.Detail)
+	}
+	if err != nil {
+		err = errors.Join(err, durable.WriteFile(source.Path, old, 0o644))
+		engine.Refresh(ctx)
+	}
+	return st.PolicyStatus, err
 }
 
 // readModule reads the body of a module.

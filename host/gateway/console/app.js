@@ -10,6 +10,7 @@ import { known, may, me } from "./lib/me.js";
 import { ByLink, Person } from "./lib/signin.js";
 import { code, token } from "./lib/token.js";
 import { effect, html, render } from "./lib/ui.js";
+import { Waits } from "./lib/waits.js";
 import { grouped, isFor, roomOf, rooms, titleOf } from "./rooms/index.js";
 import * as chat from "./chat/chat.js";
 
@@ -51,7 +52,7 @@ async function route() {
 }
 
 function show(content) {
-  render(html`${content}<${Away} />`, byId("room"));
+  render(html`${content}<${Waits} /><${Away} />`, byId("room"));
 }
 
 function leave() {

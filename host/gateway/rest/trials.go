@@ -30,6 +30,15 @@ func (t trials) register(r *registrar) {
 		func(ctx context.Context, _ gateway.Caller, in *replay) (gateway.PolicyReplay, error) {
 			return t.ReplayPolicy(ctx, in.Name, in.Since, in.body)
 		})
+	type module struct {
+		ByName
+		Streamed
+	}
+	add(r, Operation{ID: "put-policy", Method: http.MethodPut, Path: "/policies/{name}/module", Subject: subject, Least: owner, Timeout: askingTimeout,
+		Body: gateway.MaxModule, Takes: "application/wasm", Summary: "Put a module in force in place of a policy's file, if its cases and the gate of its policy let it"},
+		func(ctx context.Context, _ gateway.Caller, in *module) (gateway.PolicyStatus, error) {
+			return t.PutPolicy(ctx, in.Name, in.body)
+		})
 	add(r, Operation{ID: "run-policy-cases", Method: http.MethodPost, Path: "/policies/{name}/cases", Subject: subject, Least: owner, Timeout: askingTimeout,
 		Summary: "Run the test cases in a policy's folder"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (author.Report, error) {

@@ -5,7 +5,7 @@ import { at, get, send } from "../lib/api.js";
 import { t } from "../lib/text.js";
 
 export class Actions {
-  // hooks: here() is [channel, id]; chosen() is the conversation as the list has it; open(channel, id); changed(); trouble(text); say(text).
+  // hooks: here() is [channel, id]; chosen() is the conversation as the list has it; open(channel, id, why); changed(); trouble(text); say(text).
   constructor(hooks) {
     this.hooks = hooks;
     byId("share").addEventListener("click", () => this.share());
@@ -72,8 +72,7 @@ export class Actions {
     return this.try(async () => {
       const [channel, id] = this.hooks.here();
       const to = await send("POST", at`/conversations/${channel}/${id}/forks`, { entry, before }, { key: crypto.randomUUID() });
-      this.hooks.open(to.channel, to.id);
-      this.hooks.say(t("chat.forked"));
+      this.hooks.open(to.channel, to.id, t("chat.forked"));
     });
   }
 }

@@ -1,6 +1,6 @@
 // Tool calls: what was asked, what enforcement decided, what came out.
 
-import { el, oneLine, plain, revealed } from "../lib/dom.js";
+import { el, oneLine, place, plain, revealed } from "../lib/dom.js";
 
 const shownLines = 14; // longer output starts folded
 const shownOutput = 20000; // characters, from the end, while more of them come
@@ -34,13 +34,6 @@ function gist(args) {
   }
   const first = Object.values(args).find((v) => typeof v === "string");
   return first ?? (Object.keys(args).length ? JSON.stringify(args) : "");
-}
-
-// place describes where a call runs. The default sandbox is named without a profile.
-export function place(where) {
-  if (!where || where === "host") return "on the host";
-  if (where === "own container") return "in a container of its own";
-  return where === "sandbox" ? "in the sandbox" : "in sandbox " + where;
 }
 
 function verdictWords(verdict, where) {

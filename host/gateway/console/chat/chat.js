@@ -3,10 +3,10 @@
 import { byId, revealed } from "../lib/dom.js";
 import { fresh, may, me, writes } from "../lib/me.js";
 import { keep, token, tokenIn } from "../lib/token.js";
+import { Approvals } from "../lib/approvals.js";
 import { watch } from "../lib/live.js";
 import { Actions } from "./actions.js";
 import { addressed, addressOf, parts } from "./address.js";
-import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { atOnce, Earlier } from "./earlier.js";
 import { Files } from "./files.js";
@@ -35,17 +35,13 @@ const transcript = new Transcript(byId("transcript"), {
   again: () => socket.history(),
   following: () => atEnd && !byId("transcript").contains(document.activeElement) && getSelection().isCollapsed,
 });
-const approvals = new Approvals(byId("approvals"), (id, grant, scope) => {
-  socket.decide(id, grant, scope);
-  draft.focus(); // the button goes, and with it the keyboard's place
-}, (text) => {
+const announce = (text) => {
   byId("urgent").textContent = text;
   follow();
-});
-const pairings = new Pairings(byId("pairings"), token, (text) => {
-  byId("urgent").textContent = text;
-  follow();
-}, notice);
+};
+const lost = () => draft.focus(); // the button goes, and with it the keyboard's place
+const approvals = new Approvals(byId("approvals"), { decide: (...answer) => { socket.decide(...answer); lost(); }, announce, lost });
+const pairings = new Pairings(byId("pairings"), token, announce, notice);
 const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); }, () => socket.history());
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
@@ -54,7 +50,7 @@ const files = new Files({ channel: () => parts(here)[0], trouble: notice });
 const actions = new Actions({
   here: () => parts(here),
   chosen: () => panel.chosen(),
-  open: (channel, id) => openConversation(channel, id),
+  open: openConversation,
   changed: () => panel.refresh(),
   trouble: notice,
   say: (text) => { byId("polite").textContent = text; },
@@ -74,6 +70,7 @@ const why = new Why((path) => panel.get(path));
 let socket;
 let here = "";
 let found = ""; // the turn that a search has led to, until it is shown
+let told = ""; // about the conversation, once it is there
 let atEnd = true;
 let sendingFiles = false;
 
@@ -82,7 +79,8 @@ addEventListener("popstate", () => {
   if (to && socket && to.join(":") !== here) openConversation(...to);
 });
 
-function openConversation(channel, id) {
+function openConversation(channel, id, why = "") {
+  told = why;
   socket?.close();
   composer.keep();
   const address = addressOf(channel, id);
@@ -117,6 +115,7 @@ function deleted(c) {
 function frame(f) {
   switch (f.type) {
     case "welcome":
+      notice(told, "info");
       byId("composer").hidden = !f.write;
       byId("read-only").hidden = Boolean(f.write);
       byId("read-only").textContent = "This conversation is on channel " + f.channel + ". Here it is read-only.";
@@ -155,7 +154,6 @@ function state(name, detail) {
   const words = { connecting: "Connecting", connected: "Connected", waiting: "Reconnecting", refused: "Not signed in", denied: "Not yours" };
   byId("connection").className = "connection " + name;
   byId("connection").textContent = words[name];
-  if (name === "connected") notice("");
   if (name === "refused") signIn(detail);
 }
 
@@ -180,8 +178,9 @@ byId("sign-in").addEventListener("submit", (e) => {
   location.reload();
 });
 
-function notice(text) {
+function notice(text, kind = "") {
   byId("notice").hidden = !text;
+  byId("notice").className = "notice " + kind;
   byId("notice").replaceChildren(...revealed(text));
 }
 
@@ -192,7 +191,7 @@ function running(is) {
 
 // submit sends a text, or sends it again under its id.
 function submit(id, text, list = []) {
-  notice("");
+  notice(told = "");
   transcript.user(id, text, "sending", undefined, undefined, list.map((f) => f.name));
   running(true);
   socket.send(id, text, list);

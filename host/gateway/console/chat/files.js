@@ -21,8 +21,8 @@ export class Files {
         byId(input).value = ""; // so that the same file can be chosen again
       });
     }
-    const recorder = new Recorder(byId("record"), (file) => this.add([file]), hooks.trouble);
-    byId("record").hidden = !recorder.possible;
+    new Recorder(byId("record"), (file) => this.add([file]), hooks.trouble);
+    byId("record").hidden = typeof MediaRecorder === "undefined";
     byId("draft").addEventListener("paste", (e) => this.take(e, e.clipboardData));
     const chat = byId("chat");
     chat.addEventListener("dragover", (e) => {

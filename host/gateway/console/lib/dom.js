@@ -100,3 +100,10 @@ export function clock(time) {
   const today = date.toDateString() === new Date().toDateString();
   return date.toLocaleString([], today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }
+
+// place describes where a call runs. The default sandbox is named without a profile.
+export function place(where) {
+  if (!where || where === "host") return "on the host";
+  if (where === "own container") return "in a container of its own";
+  return where === "sandbox" ? "in the sandbox" : "in sandbox " + where;
+}

@@ -1,10 +1,10 @@
 // Notifications of the browser: a request that waits for the person, while the page is not looked at. The person turns them on; they say
 // which agent and which tool, and nothing of the call, because a locked screen shows them.
 
-import { get } from "./api.js";
-import { watch } from "./live.js";
+import { conversation } from "./approvals.js";
 import { t } from "./text.js";
-import { signal } from "./ui.js";
+import { effect, signal } from "./ui.js";
+import { waiting } from "./waits.js";
 
 const key = "flynn.notify";
 export const possible = typeof Notification !== "undefined";
@@ -21,13 +21,9 @@ export async function want(on) {
 
 let known = null; // ids of requests that the person was told of, or saw
 
-async function look() {
-  let list;
-  try {
-    list = await get("/approvals");
-  } catch {
-    return; // the page says that the host is away
-  }
+effect(() => {
+  const list = waiting.value;
+  if (!possible || !list) return;
   const fresh = known ? list.filter((a) => !known.has(a.id)) : [];
   known = new Set(list.map((a) => a.id));
   if (!wanted.value || document.visibilityState === "visible") return;
@@ -39,12 +35,4 @@ async function look() {
       note.close();
     };
   }
-}
-
-// conversation is the address of the conversation of a session, "channel:conversation:agent".
-export function conversation(session) {
-  const [channel, ...rest] = session.split(":");
-  return "#/" + encodeURIComponent(channel) + "/" + encodeURIComponent(rest.slice(0, -1).join(":"));
-}
-
-if (possible) watch(["approvals"], look);
+});

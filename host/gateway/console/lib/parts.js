@@ -91,7 +91,7 @@ export function Danger({ question, word, does, children, ...rest }) {
 }
 
 // Dialog is a question or a form over the page. Escape and the first button close it; the keyboard returns to where it was.
-export function Dialog({ title, close, actions, children, wide }) {
+export function Dialog({ title, close, actions, children, wide, leave }) {
   const ref = useRef(null);
   const id = useId();
   useEffect(() => {
@@ -102,7 +102,7 @@ export function Dialog({ title, close, actions, children, wide }) {
   return html`<dialog ref=${ref} class=${"room-dialog" + (wide ? " wide" : "")} aria-labelledby=${id} onClose=${close}>
     <header><h2 id=${id}>${title}</h2></header>
     <div class="dialog-body">${children}</div>
-    <footer><div class="buttons"><button type="button" class="button" onClick=${() => ref.current.close()}>${t("shell.cancel")}</button>${actions}</div></footer>
+    <footer><div class="buttons"><button type="button" class="button" onClick=${() => ref.current.close()}>${leave ?? t("shell.cancel")}</button>${actions}</div></footer>
   </dialog>`;
 }
 

@@ -59,7 +59,7 @@ function Budgets() {
   return html`<${Loaded} of=${budgets}>${(b) => html`
     <p class="room-lead">${t("models.day", { day: b.day, zone: b.zone })} <${When} at=${b.opens} /> (${zone()}).</p>
     ${b.unpriced.length > 0 && html`<${Notice} kind="warn">${t("models.unpriced", { tiers: b.unpriced.join(", ") })}<//>`}
-    <${Section} title=${t("models.host")}><${Lines} name=${t("models.host")} of=${[{ ...b.host, name: t("models.all") }]} /><//>
+    <${Section} title=${t("models.host")} actions=${html`<a class="button" href="#settings/budgets">${t("models.set")}</a>`}><${Lines} name=${t("models.host")} of=${[{ ...b.host, name: t("models.all") }]} /><//>
     <${Section} title=${t("models.byAgent")}><${Lines} name=${t("models.agent")} of=${b.agents} /><//>
     <${Section} title=${t("models.bySender")}><${Loaded} of=${senders}>${(page) => html`<${Lines} name=${t("models.sender")} of=${page.items} />
       ${page.next && html`<p class="small">${t("models.more")}</p>`}`}<//><//>

@@ -23,7 +23,7 @@ export function Room({ rest, go }) {
   const problems = useSignal([]);    // of the last check
   const review = useSignal(null);    // the edit that is about to be made
   const saved = useSignal(null);     // the last edit that was made
-  const section = rest[0] ?? "";
+  const [section = "", table] = rest; // all of it, or one of its tables
   const open = (...to) => go("settings", ...to);
   const again = () => { file.again(); keys.again(); };
   const version = file.value?.version;
@@ -61,7 +61,7 @@ export function Room({ rest, go }) {
     saved.value = null;
     again();
   };
-  const parts = { open, section, ask, drafts, problems };
+  const parts = { open, section, table, ask, drafts, problems };
   return html`<${Page} title=${t("settings.title")} lead=${t("settings.lead")}>
     <${Loaded} of=${file}>${(c) => html`<${State} of=${c} />`}<//>
     ${saved.value && html`<${Notice} kind="good">${t("settings.saved", { generation: saved.value.generation })} <${Button} kind="quiet" does=${undo}>${t("settings.undo")}<//><//>`}

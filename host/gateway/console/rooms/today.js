@@ -2,19 +2,20 @@
 
 import { useLive } from "../lib/live.js";
 import { Badge, Button, Empty, Facts, Loaded, Notice, Page, Section, Text, When } from "../lib/parts.js";
-import { conversation, possible, want, wanted } from "../lib/notify.js";
+import { conversation } from "../lib/approvals.js";
+import { possible, want, wanted } from "../lib/notify.js";
 import { money, n, number, t } from "../lib/text.js";
 import { html } from "../lib/ui.js";
+import { waiting } from "../lib/waits.js";
 
 export function Room() {
   const status = useLive("/status", "halt", "plugins", "policies", "configuration", "conversations", "sandboxes", "usage", "logs-warn");
-  const approvals = useLive("/approvals", "approvals");
   const people = useLive("/people", "people");
   const schedules = useLive("/schedules", "schedules");
   return html`<${Page} title=${t("today.title")}>
     <${Loaded} of=${status}>${(s) => html`<${Health} of=${s} />`}<//>
     <${Section} title=${t("today.waiting")} actions=${possible && html`<${Button} kind="quiet" does=${() => want(!wanted.value)}>${wanted.value ? t("today.quiet") : t("today.notify")}<//>`}>
-      <${Waiting} approvals=${approvals.value ?? []} people=${(people.value ?? []).filter((p) => p.state === "open")} />
+      <${Waiting} approvals=${waiting.value ?? []} people=${(people.value ?? []).filter((p) => p.state === "open")} />
     <//>
     <${Loaded} of=${status}>${(s) => html`<${Spend} of=${s} /><${Parts} of=${s} />`}<//>
     <${Loaded} of=${schedules}>${(list) => html`<${Runs} of=${list} />`}<//>

@@ -15,7 +15,7 @@ export function Agent({ name }) {
 const links = (names) => names.length > 0 && names.map((n) => html`<a class="part" key=${n} href=${linkOf(n)}><${Text}>${n}<//></a>`);
 
 function All({ of: a }) {
-  return html`<${Section} title=${html`<${Text}>${a.name}<//>`}>
+  return html`<${Section} title=${html`<${Text}>${a.name}<//>`} actions=${html`<a class="button" href=${"#settings/agent_configs/" + encodeURIComponent(a.name)}>${t("agents.edit")}</a>`}>
       ${a.missing && html`<${Notice} kind="bad"><${Text}>${a.missing}<//><//>`}
       ${a.waits && html`<${Notice} kind="warn">${t("agents.waits", { names: a.waits.join(", ") })}<//>`}
       <${Facts} of=${[

@@ -15,7 +15,7 @@ export function Routing() {
 const agentLink = (name) => html`<a href=${linkOf(name)}><${Text}>${name}<//></a>`;
 
 function Rules({ of: r }) {
-  return html`<${Section} title=${t("routing.rules")}>
+  return html`<${Section} title=${t("routing.rules")} actions=${html`<a class="button" href="#settings/routing">${t("agents.edit")}</a>`}>
       ${r.findings.map((f) => html`<${Notice} kind=${f.warning ? "warn" : "bad"} key=${f.key + f.problem}><${Text}>${`${f.key}: ${f.problem}${f.hint ? " (" + f.hint + ")" : ""}`}<//><//>`)}
       <p class="small">${t("routing.order")}</p>
       <${Table} caption=${t("routing.rules")} rows=${r.rules} keyOf=${(x) => x.tier + x.rule} empty=${t("routing.noRules")} columns=${[

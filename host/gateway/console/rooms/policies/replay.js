@@ -1,7 +1,7 @@
 // A module that may come into force is dropped here, asked what the log has, and what it would change is shown.
 
 import { at, send } from "../../lib/api.js";
-import { Badge, Notice, Section, Table, Text, When } from "../../lib/parts.js";
+import { Badge, Danger, Notice, Section, Table, Text, When } from "../../lib/parts.js";
 import { n, number, t } from "../../lib/text.js";
 import { html, useId, useSignal } from "../../lib/ui.js";
 
@@ -19,10 +19,15 @@ export function Replay({ name }) {
     }
     state.value = { busy: file.name };
     try {
-      state.value = { file: file.name, report: await send("POST", at`/policies/${name}/replays`, new Blob([file], { type: "application/wasm" })) };
+      state.value = { file, report: await send("POST", at`/policies/${name}/replays`, new Blob([file], { type: "application/wasm" })) };
     } catch (error) {
       state.value = { error: error.message };
     }
+  };
+  const put = async () => {
+    const { file } = state.value;
+    await send("PUT", at`/policies/${name}/module`, new Blob([file], { type: "application/wasm" }));
+    state.value = { now: file.name };
   };
   const drop = (e) => {
     e.preventDefault();
@@ -37,7 +42,8 @@ export function Replay({ name }) {
     </div>
     ${s.busy && html`<p role="status">${t("policies.replaying", { file: "" })} <${Text}>${s.busy}<//></p>`}
     ${s.error && html`<${Notice} kind="bad"><${Text}>${s.error}<//><//>`}
-    ${s.report && html`<p><${Text}>${s.file}<//></p><${Difference} of=${s.report} /><${Each} of=${s.report.differences} />`}`;
+    ${s.now && html`<${Notice} kind="good">${t("policies.nowInForce")} <${Text}>${s.now}<//><//>`}
+    ${s.report && html`<p><${Text}>${s.file.name}<//> <${Danger} word=${t("policies.put")} question=${n("policies.putQuestion", s.report.changed, { name, compared: number(s.report.compared) })} does=${put}>${t("policies.put")}<//></p><${Difference} of=${s.report} /><${Each} of=${s.report.differences} />`}`;
 }
 
 // Difference is a report of what would change, as flynn policy replay prints it.

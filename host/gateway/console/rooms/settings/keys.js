@@ -8,11 +8,11 @@ import { withDraft } from "./drafts.js";
 
 const most = 120; // rows that are shown at once
 
-export function Keys({ keys, section, drafts, problems, ask, open, readOnly }) {
+export function Keys({ keys, section, table, drafts, problems, ask, open, readOnly }) {
   const words = useSignal("");
   const sought = words.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (k) => sought.every((w) => k.name.toLowerCase().includes(w) || (k.meaning ?? "").toLowerCase().includes(w));
-  const inSection = (k) => (section ? k.key[0] === section : k.key.length === 1 && !["named", "tables"].includes(k.type));
+  const inSection = (k) => (section ? k.key[0] === section && (!table || k.key[1] === table) : k.key.length === 1 && !["named", "tables"].includes(k.type));
   const found = keys.filter(sought.length ? fits : inSection);
   const groups = Map.groupBy ? Map.groupBy(found.slice(0, most), tableOf) : grouped(found.slice(0, most));
   return html`<div class="search"><${Field} label=${t("settings.search")} kind="search" value=${words.value} change=${(v) => { words.value = v; }} /></div>

@@ -2,34 +2,17 @@
 
 import { at, send } from "../../lib/api.js";
 import { useLive } from "../../lib/live.js";
-import { conversation } from "../../lib/notify.js";
-import { Badge, Button, Danger, Empty, Facts, Field, Loaded, Section, Source, Table, Text, When } from "../../lib/parts.js";
+import { Badge, Danger, Empty, Field, Loaded, Table, Text, When } from "../../lib/parts.js";
 import { query } from "../../lib/pages.js";
 import { number, t } from "../../lib/text.js";
 import { html, useSignal } from "../../lib/ui.js";
+import { Cards, waiting } from "../../lib/waits.js";
 import { turnAddress } from "./turns.js";
 
 export function Approvals() {
-  const list = useLive("/approvals", "approvals");
-  return html`<${Loaded} of=${list}>${(all) => (all.length === 0 ? html`<${Empty}>${t("timeline.nothingWaits")}<//>`
-    : all.map((a) => html`<${Request} key=${a.id} of=${a} again=${list.again} />`))}<//>`;
-}
-
-function Request({ of: a, again }) {
-  const decide = (body) => async () => { await send("POST", at`/approvals/${a.id}/decision`, body); again(); };
-  return html`<${Section} title=${t("timeline.request", { agent: a.agent, tool: a.tool })}>
-    <${Source} label=${t("timeline.args")}>${JSON.stringify(a.args, null, 2)}<//>
-    <${Facts} of=${[
-      [t("timeline.where"), html`<${Text}>${[a.where, a.dir].filter(Boolean).join(" · ")}<//>`],
-      [t("timeline.requester"), a.requester && html`<${Text}>${a.requester}<//>`],
-      [t("timeline.reasons"), a.reasons?.length > 0 && html`<${Text}>${a.reasons.join("\n")}<//>`],
-      [t("timeline.began"), html`<${When} at=${a.created} />`],
-      [t("timeline.until"), html`<${When} at=${a.expires} />`],
-    ]} />
-    <p class="actions"><${Button} does=${decide({ grant: false })}>${t("timeline.deny")}<//> <${Button} kind="main" does=${decide({ grant: true })}>${t("timeline.allow")}<//>
-      ${a.may_session && html`<${Danger} word=${t("timeline.allowSession")} question=${html`<${Text}>${a.session_covers}<//>`} does=${decide({ grant: true, scope: "session" })}>${t("timeline.allowSession")}<//>`}
-      <a href=${conversation(a.session)}>${t("timeline.conversation")}</a></p>
-  <//>`;
+  const list = waiting.value;
+  if (!list) return html`<p class="small" role="status">${t("shell.loading")}</p>`;
+  return html`${!list.length && html`<${Empty}>${t("timeline.nothingWaits")}<//>`}<${Cards} of=${list} />`;
 }
 
 export function Grants() {

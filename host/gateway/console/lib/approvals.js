@@ -1,10 +1,9 @@
-// Approval requests: the call first, as a person would type it and never cut, then where it will run and who asked, a button for each
-// answer, and the rest in a closed section.
+// Approval requests, in the chat and in every room: the call first, as a person would type it and never cut, then where it will run and who
+// asked, a button for each answer, and the rest in a closed section.
 
-import { byId, el, clock, revealed } from "../lib/dom.js";
-import { may } from "../lib/me.js";
-import { t } from "../lib/text.js";
-import { place } from "./calls.js";
+import { el, clock, place, revealed } from "./dom.js";
+import { may } from "./me.js";
+import { t } from "./text.js";
 
 const settle = 500; // milliseconds
 
@@ -34,10 +33,17 @@ function callBox(args) {
   ];
 }
 
-// Approvals shows the list of pending requests in root and hands decisions to decide(id, grant, scope).
+// conversation is the address of the conversation of a session, "channel:conversation:agent".
+export function conversation(session) {
+  const [channel, ...rest] = session.split(":");
+  return "#/" + encodeURIComponent(channel) + "/" + encodeURIComponent(rest.slice(0, -1).join(":"));
+}
+
+// Approvals shows the list of pending requests in root and hands decisions to decide(id, grant, scope). lost is called when the card that
+// has the keyboard goes.
 export class Approvals {
-  constructor(root, decide, announce) {
-    Object.assign(this, { root, decide, announce });
+  constructor(root, { decide, announce, lost }) {
+    Object.assign(this, { root, decide, announce, lost });
     this.cards = new Map();
   }
 
@@ -45,9 +51,10 @@ export class Approvals {
     const ids = new Set(list.map((a) => a.id));
     for (const [id, card] of this.cards) {
       if (!ids.has(id)) {
-        if (card.contains(document.activeElement)) byId("draft").focus();
+        const focused = card.contains(document.activeElement);
         card.remove();
         this.cards.delete(id);
+        if (focused) this.lost();
       }
     }
     for (const [i, a] of list.entries()) {
@@ -84,7 +91,7 @@ export class Approvals {
     const card = el("article", { class: "approval", "aria-labelledby": title, "data-approval": a.id },
       callBox(a.args),
       el("h2", { id: title }, "Allow ", el("b", {}, revealed(a.tool)), " to run ", el("b", {}, revealed(place(a.where))), "?"),
-      el("p", { class: "small" }, revealed(`Agent ${a.agent}, asked by ${a.requester}`), elsewhere ? revealed(`, in ${a.session}`) : null),
+      el("p", { class: "small" }, revealed(`Agent ${a.agent}, asked by ${a.requester}`), elsewhere ? [", in ", el("a", { href: conversation(a.session) }, revealed(a.session))] : null),
       a.not_shown?.length ? el("p", { class: "unshown" }, "Not shown, but followed: ", revealed(a.not_shown.join("; "))) : null,
       el("details", {}, el("summary", { class: "small" }, "Why, and what each answer allows"),
         el("dl", {},

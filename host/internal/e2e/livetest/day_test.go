@@ -1,0 +1,295 @@
+package livetest
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// dayConfig is a family's Flynn before the day: one channel, one agent with few tools, and a policy that allows everything.
+const dayConfig = `
+# The family's Flynn.
+[gateway]
+listen = "127.0.0.1:%PORT%"
+[store]
+dir = "%DIR%/state"
+[plugins]
+dir = "%DIR%/plugins"
+[agent_configs.helper]
+system_prompt = "You help the family."
+[routing]
+default_agent = "helper"
+[models.default]
+provider = "demo"
+[models.default.prices]
+input = 3.0
+output = 15.0
+[channels.telegram]
+plugin = "telegram"
+access = "pair"
+token_env = "FLYNN_LIVETEST_TELEGRAM"
+api_url = "API_URL"
+[[policies]]
+name = "guard"
+path = "guard.wasm"
+kinds = ["tool"]
+` + unhurried
+
+// guard is a policy that answers every call of a tool alike.
+func guard(answer int64) string {
+	return string(w.Policy(1).Hook("flynn_tool", "", w.I64(answer)))
+}
+
+// TestADayOfTheOwner does with clicks and keys what an owner does on a day: everything happens in one page, over the real program and two
+// Telegrams.
+func TestADayOfTheOwner(t *testing.T) {
+	t.Parallel()
+	tg, family := telegramtest.Start(t), telegramtest.Start(t)
+	s := newSite(t, strings.Replace(dayConfig, "API_URL", tg.URL, 1))
+	s.write("guard.wasm", guard(0))
+	s.mustFlynn("plugin", "install", telegramDir(t))
+	s.start()
+	p := owner{browse(t, s)}
+	p.say("good morning")
+	p.answered("1")
+
+	// A stranger knocks, and is let in.
+	ann := tg.Private("Ann")
+	ann.Say("hello?")
+	p.press("Console")
+	p.sees(`#room a[href="#people"]`, "telegram:") // in the list of what waits
+	p.press("People")
+	p.press("Let in")
+	p.sees("#room", "Nobody waits.")
+	ann.Say("may I come in?")
+	s.eventually("Ann is answered", func() error { return said(ann, "You said: may I come in?") })
+
+	// A second channel is added: with a wrong token first.
+	p.press("Channels")
+	p.press("Add a channel")
+	p.pressIn("#room .kinds a", "telegram")
+	p.fill("Name", "family")
+	p.press("More settings")
+	p.fill("Api url", family.URL)
+	p.fill("Token", "4242424242:AAF-this_is_not_the_token_of_any_bot")
+	p.press("Try the account")
+	p.sees("#room .trouble", "Telegram does not know the token")
+	p.fill("Token", telegramtest.Token)
+	p.press("How Flynn treats it")
+	p.choose("Access", "open")
+	p.press("Try the account")
+	p.sees("#room .room-notice.good", "It works")
+	p.press("Add the channel")
+	p.sees("#room dd .badge.good", "connected")
+	bob := family.Private("Bob")
+	bob.Say("dinner at eight?")
+	s.eventually("Bob is answered", func() error { return said(bob, "You said: dinner at eight?") })
+
+	// The agent gets a tool.
+	p.press("Agents")
+	p.press("helper")
+	p.sees("#room", "Change")
+	p.want(`[...document.querySelectorAll("#room td b")].some((b) => b.textContent === "shell.exec")`, "false")
+	p.press("Change")
+	p.fill("allow", "shell.exec")
+	p.press("Review …")
+	p.sees("dialog[open] .diff .added", "shell.exec")
+	p.press("Save")
+	p.sees("#room .room-notice.good", "in force as configuration")
+	p.press("Agents")
+	p.press("helper")
+	p.sees("#room td b", "shell.exec")
+
+	// It uses the tool, after an approval on a phone, from another room than the chat.
+	p.press("Chat")
+	p.say("!sh echo tool-$((40+2))")
+	p.sees(".approval .asked", "echo tool-$((40+2))")
+	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	p.press("Show navigation")
+	p.press("Console")
+	p.press("Memory")
+	p.press("A request waits for your answer")
+	p.sees("dialog[open] .approval .asked pre", "echo tool-$((40+2))")
+	p.want(`document.documentElement.scrollWidth <= innerWidth`, "true")
+	p.press("Once")
+	p.until(`!document.querySelector("dialog[open]") && !document.querySelector(".waits")`)
+	p.want(`document.activeElement.id`, "room")
+	p.press("Show navigation")
+	p.press("Chat")
+	p.sees(".call .output pre", "tool-42")
+	p.do(chromedp.EmulateViewport(1180, 820))
+
+	// A policy is tried on what was decided, put in force, and rules.
+	p.press("Console")
+	p.press("Policies")
+	p.press("guard")
+	p.press("Try a module")
+	p.drop("strict.wasm", guard(abi.ToolDeny))
+	p.sees("#room .room-notice.warn", "of 1 decision changes")
+	p.sees("#room td .badge", "deny")
+	p.press("Put it in force")
+	p.press("Put it in force") // and that is meant
+	p.sees("#room .room-notice.good", "In force, without a restart")
+	p.press("Chat")
+	p.say("!sh echo once more")
+	p.sees(".call .verdict.deny", "denied")
+
+	// A reminder is made, runs, and is seen in its history.
+	p.press("Console")
+	p.press("Schedules")
+	p.press("New schedule")
+	p.fill("Name", "bins")
+	p.fill("Text", "Put the bins out")
+	p.fill("Times", "0 19 * * 4")
+	p.sees("dialog[open] time", "Thu")
+	p.press("Save to flynn.toml")
+	p.until(`location.hash === "#schedules/bins"`)
+	p.sees("#room", "It has not run yet.")
+	p.press("Run now")
+	p.sees("#room td .badge.good", "done")
+
+	// The bill is looked at, and bounded.
+	p.press("Models")
+	p.press("Usage")
+	for _, by := range []string{"agent", "person", "model"} {
+		p.choose("By", by)
+		p.sees("#room figure", map[string]string{"agent": "helper", "person": "telegram:", "model": "demo"}[by])
+		p.want(`[...document.querySelectorAll("#room figure")].some((f) => /\$0\.0*[1-9]/.test(f.textContent))`, "true")
+	}
+	p.press("Budgets")
+	p.press("Set budgets")
+	p.fill("host_usd_per_day", "2.5")
+	p.press("Review …")
+	p.sees("dialog[open] .diff .added", "host_usd_per_day")
+	p.press("Save")
+	p.sees("#room .room-notice.good", "in force as configuration")
+	p.press("Models")
+	p.press("Budgets")
+	p.sees("#room td", "of $2.50")
+
+	// Everything is halted, and goes on.
+	p.press("Halt")
+	p.press("Halt everything")
+	p.sees("#status-body .warning", "Everything is halted")
+	ann.Say("are you there?")
+	s.eventually("the message waits", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="new"} 2`) })
+	p.press("Resume")
+	p.press("Close")
+	s.eventually("Ann is answered", func() error { return said(ann, "You said: are you there?") })
+	p.press("Today")
+	p.sees("#room .room-notice.good", "All is well.")
+}
+
+// said reports whether the bot has said a text in a chat.
+func said(chat *telegramtest.Chat, text string) error {
+	var all []string
+	for _, m := range chat.Messages() {
+		if m.Text == text {
+			return nil
+		}
+		all = append(all, m.Text)
+	}
+	return errors.New("the bot said: " + strings.Join(all, " | "))
+}
+
+// owner uses the page as a person does, who sees names and places and knows nothing of selectors.
+type owner struct{ page }
+
+func (p owner) want(expr, want string) {
+	p.t.Helper()
+	if got := p.eval(expr); got != want {
+		p.t.Errorf("%s is %s, want %s", expr, got, want)
+	}
+}
+
+// sees waits until one of the elements that a selector finds is visible and has a text.
+func (p owner) sees(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.checkVisibility() && e.textContent.includes(%q))`, selector, text))
+}
+
+// reach is a function that finds the middle of the first element of a list that a person could press now: nothing covers it.
+const reach = `((list) => {
+	for (const e of list) {
+		if (!e.checkVisibility({ visibilityProperty: true }) || e.disabled) continue;
+		e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
+		const top = document.elementFromPoint(x, y);
+		if (top && (e.contains(top) || top.contains(e) && top.tagName === "SUMMARY")) return x + " " + y;
+	}
+	return "";
+})`
+
+// pressIn presses the first element of a selector that begins with a text.
+func (p owner) pressIn(selector, text string) {
+	p.t.Helper()
+	p.pressOne(fmt.Sprintf(`[...document.querySelectorAll(%q)].filter((e) => e.textContent.trim().startsWith(%q))`, selector, text), text)
+}
+
+// press presses what has a name: a button, a link or a summary; of a dialog, if one is open.
+func (p owner) press(name string) {
+	p.t.Helper()
+	p.pressOne(fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a, summary")]
+		.filter((e) => (e.getAttribute("aria-label") ?? e.textContent).trim() === %q)`, name), name)
+}
+
+func (p owner) pressOne(list, name string) {
+	p.t.Logf("%s press %s", time.Now().Format(time.TimeOnly), name)
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var x, y float64
+		if n, _ := fmt.Sscan(p.eval(reach+"("+list+")"), &x, &y); n == 2 {
+			p.do(chromedp.MouseClickXY(x, y))
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("nobody can press %q; the page says: %s", name, p.eval("document.body.innerText"))
+		}
+	}
+}
+
+// field is the input with a label.
+func field(label string) string {
+	return fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("label")]
+		.filter((l) => l.textContent.trim() === %q && l.checkVisibility()).map((l) => document.getElementById(l.htmlFor)).find(Boolean)`, label)
+}
+
+// fill types a text into a field, in place of what is there.
+func (p owner) fill(label, text string) {
+	p.t.Helper()
+	p.until(field(label))
+	p.eval(fmt.Sprintf(`((f) => { f.focus(); f.select(); })(%s)`, field(label)))
+	p.do(chromedp.KeyEvent(text))
+	p.until(fmt.Sprintf(`%s?.value === %q`, field(label), text))
+}
+
+// choose chooses one of the options of a field.
+func (p owner) choose(label, option string) {
+	p.t.Helper()
+	p.until(field(label))
+	p.eval(fmt.Sprintf(`((f) => {
+		f.focus();
+		f.value = [...f.options].find((o) => o.textContent === %q).value;
+		f.dispatchEvent(new Event("input", { bubbles: true }));
+	})(%s)`, option, field(label)))
+}
+
+// drop drops a file where files are dropped.
+func (p owner) drop(name, content string) {
+	p.t.Helper()
+	p.until(`document.querySelector("#room .drop")`)
+	p.eval(fmt.Sprintf(`(() => {
+		const data = new DataTransfer();
+		data.items.add(new File([Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))], %q));
+		document.querySelector("#room .drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+	})()`, base64.StdEncoding.EncodeToString([]byte(content)), name))
+}
