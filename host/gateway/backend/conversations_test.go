@@ -19,17 +19,17 @@ func TestConversationPages(t *testing.T) {
 	var list []turnlog.WholeSession
 	put := func(scope string, epoch, turns, at int) {
 		key := message.Session{Scope: scope, Agent: "main", Epoch: epoch}.Key()
-		s := turnlog.Session{Key: key, Agent: "main", Turns: turns, Last: begin.Add(time.Duration(at) * time.Second)}
+		s := turnlog.Session{Key: key, Agent: "main", Turns: turns, Last: begin.Add(time.Duration(at) * time.Millisecond)}
 		list = append(list, turnlog.WholeSession{Session: s})
 	}
 	var want []string
 	for i := range 1200 {
-		put(fmt.Sprint("web:c", i), 1, 2, i)
-		put(fmt.Sprint("tg:c", i), 1, 2, i)
+		put(fmt.Sprint("web:c", i), 1, 2, 1000*i)
+		put(fmt.Sprint("tg:c", i), 1, 2, 1000*i)
 		want = append(want, fmt.Sprint("c", i))
 	}
-	put("web:c0", 2, 3, 600) // its latest session is newer than its first one
-	put("openai:editor/one", 1, 2, 2000)
+	put("web:c0", 2, 3, 600_500) // its latest session is newer than its first one
+	put("openai:editor/one", 1, 2, 2_000_000)
 	want = slices.Insert(slices.Delete(want, 0, 1), 600, "c0")
 	slices.Reverse(want)
 	if err := k.store.PutSessions(t.Context(), list); err != nil {
@@ -52,7 +52,11 @@ func TestConversationPages(t *testing.T) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%d conversations %v, want %d %v", len(got), got, len(want), want)
+		at := 0
+		for at < min(len(got), len(want)) && got[at] == want[at] {
+			at++
+		}
+		t.Errorf("%d conversations, want %d; they differ from place %d on", len(got), len(want), at)
 	}
 	page, err := k.Conversations.Conversations(t.Context(), gateway.ConversationFilter{From: gateway.FromPrograms, Limit: 10})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Channel != "openai" || !page.Items[0].Program || page.Next != "" {

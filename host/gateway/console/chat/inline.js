@@ -4,7 +4,7 @@ import { el as element, isSpace } from "../lib/dom.js";
 
 const longest = 20000; // characters of one paragraph that are looked at for marks
 export const deepest = 6;
-const most = 3000; // elements of one text
+const most = 1500; // elements of one text
 
 let left; // elements that the text which is being rendered may still have
 

@@ -9,7 +9,7 @@ import { t } from "../lib/text.js";
 import { begin, deepest, digit, el, full, inline, run } from "./inline.js";
 
 const tableName = t("shell.table");
-const shown = 64000; // characters of one text; the rest is there on demand, as it was written
+const shown = 48000; // characters of one text; the rest is there on demand, as it was written
 
 // markdown returns a fragment for text.
 export function markdown(text) {
