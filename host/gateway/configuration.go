@@ -101,7 +101,7 @@ type ConfigurationCheck struct {
 type ConfigurationEffect struct {
 	Part   string `json:"part" doc:"channels, tools, agents and so on: a section of the file"`
 	Name   string `json:"name,omitempty"`
-	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: the running flynn refuses it; edit the file and restart flynn"`
+	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: the running flynn refuses it; edit the file and restart"`
 }
 
 // ConfigurationEdited is the outcome of an edit that is in force.

@@ -91,7 +91,8 @@ func readToken(path string) (redact.Secret, error) {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if len(text) < minToken || len(text) > maxToken || strings.Trim(text, tokenAlphabet) != "" {
-		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it, and the next start creates a new one", path, minToken, maxToken)
+		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it, and the next start creates a new one",
+			path, minToken, maxToken)
 	}
 	return redact.Secret(text), nil
 }

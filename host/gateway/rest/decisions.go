@@ -32,7 +32,8 @@ func (d decisions) register(r *registrar) {
 		Summary: "What was decided about messages and tool calls, latest first; a part may be short, or empty, and have a next one"},
 		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[gateway.Decision], error) {
 			return listOf(d.Decisions.Decisions(ctx, gateway.DecisionQuery{
-				Policy: in.Policy, Kind: in.Kind, Agent: in.Agent, Tool: in.Tool, Person: in.Person, Outcome: in.Outcome, Since: in.Since, Cursor: in.Cursor, Limit: in.Limit,
+				Policy: in.Policy, Kind: in.Kind, Agent: in.Agent, Tool: in.Tool, Person: in.Person, Outcome: in.Outcome,
+				Since: in.Since, Cursor: in.Cursor, Limit: in.Limit,
 			}))
 		})
 	type one struct {

@@ -44,7 +44,8 @@ func (m memory) register(r *registrar) {
 		NoteFilter
 		Paging
 	}
-	add(r, Operation{ID: "list-notes", Method: http.MethodGet, Path: "/memory/notes", Subject: subject, Least: owner, Summary: "Notes, the latest first, with where they are from"},
+	add(r, Operation{ID: "list-notes", Method: http.MethodGet, Path: "/memory/notes", Subject: subject, Least: owner,
+		Summary: "Notes, the latest first, with where they are from"},
 		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[notes.Note], error) {
 			return m.page(ctx, in.NoteFilter, in.Paging)
 		})
@@ -61,7 +62,8 @@ func (m memory) register(r *registrar) {
 			return m.MendNote(ctx, in.ID, in.Body.Was, in.Body.Text, string(by.Sender))
 		})
 	type choice struct{ Body gateway.Forget }
-	add(r, Operation{ID: "forget", Method: http.MethodPost, Path: "/memory/forget", Subject: subject, Least: owner, Timeout: deleteTimeout, Summary: "Delete notes; answers with them"},
+	add(r, Operation{ID: "forget", Method: http.MethodPost, Path: "/memory/forget", Subject: subject, Least: owner, Timeout: deleteTimeout,
+		Summary: "Delete notes; answers with them"},
 		func(ctx context.Context, _ gateway.Caller, in *choice) ([]notes.Note, error) {
 			if len(in.Body.Queries()) == 0 {
 				return nil, gateway.BadRequest(`choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)

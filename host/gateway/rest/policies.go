@@ -25,8 +25,8 @@ func (p policies) register(r *registrar) {
 	}
 	if p.Policies != nil {
 		p.shown(r)
-		add(r, Operation{ID: "roll-back-policy", Method: http.MethodPost, Path: "/policies/{name}/rollback", Subject: "Policies", Least: owner, Timeout: askingTimeout,
-			Summary: "Put an older module of a policy in force, or the policy file again"},
+		add(r, Operation{ID: "roll-back-policy", Method: http.MethodPost, Path: "/policies/{name}/rollback", Subject: "Policies", Least: owner,
+			Timeout: askingTimeout, Summary: "Put an older module of a policy in force, or the policy file again"},
 			func(ctx context.Context, _ gateway.Caller, in *rollback) (gateway.PolicyStatus, error) {
 				if in.Body.Clear && in.Body.To != "" {
 					return gateway.PolicyStatus{}, gateway.BadRequest(`send {"to":"DIGEST"}, {} or {"clear":true}`)
@@ -47,11 +47,13 @@ func (p policies) register(r *registrar) {
 // shown adds what shows policies.
 func (p policies) shown(r *registrar) {
 	const subject = "Policies"
-	add(r, Operation{ID: "list-policies", Method: http.MethodGet, Path: "/policies", Subject: subject, Least: owner, Summary: "The policies in the order in which they are asked"},
+	add(r, Operation{ID: "list-policies", Method: http.MethodGet, Path: "/policies", Subject: subject, Least: owner,
+		Summary: "The policies in the order in which they are asked"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.PolicyStatus, error) {
 			return orEmpty(p.Policies.Policies(ctx))
 		})
-	add(r, Operation{ID: "get-policy", Method: http.MethodGet, Path: "/policies/{name}", Subject: subject, Least: owner, Summary: "One policy with its latest changes, latest first"},
+	add(r, Operation{ID: "get-policy", Method: http.MethodGet, Path: "/policies/{name}", Subject: subject, Least: owner,
+		Summary: "One policy with its latest changes, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.PolicyDetail, error) {
 			return p.Policy(ctx, in.Name)
 		})

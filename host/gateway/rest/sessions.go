@@ -22,12 +22,14 @@ func (s sessions) register(r *registrar) {
 		Key  message.SessionKey `path:"key" minLength:"1" maxLength:"1024" doc:"channel:conversation:agent"`
 		Stop bool               `query:"stop" doc:"End a running turn first; without it the deletion is refused while one runs"`
 	}
-	act(r, Operation{ID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{key}", Subject: subject, Least: owner, Timeout: deleteTimeout, Summary: "Delete a session, with its files"},
+	act(r, Operation{ID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{key}", Subject: subject, Least: owner, Timeout: deleteTimeout,
+		Summary: "Delete a session, with its files"},
 		func(ctx context.Context, by gateway.Caller, in *removal) error {
 			return s.DeleteSession(ctx, in.Key, string(by.Sender), in.Stop)
 		})
 	type file struct{ Streamed }
-	add(r, Operation{ID: "import-session", Method: http.MethodPost, Path: "/sessions/import", Subject: subject, Least: owner, Timeout: importTimeout, Body: gateway.MaxImport,
+	add(r, Operation{ID: "import-session", Method: http.MethodPost, Path: "/sessions/import", Subject: subject, Least: owner,
+		Timeout: importTimeout, Body: gateway.MaxImport,
 		Takes: "application/jsonl", Summary: "Import a file of flynn session export"},
 		func(ctx context.Context, _ gateway.Caller, in *file) (gateway.ImportedSession, error) {
 			return s.ImportSession(ctx, in.body)

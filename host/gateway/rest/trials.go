@@ -26,7 +26,8 @@ func (t trials) register(r *registrar) {
 		SinceTime
 	}
 	add(r, Operation{ID: "replay-policy", Method: http.MethodPost, Path: "/policies/{name}/replays", Subject: subject, Least: owner, Timeout: askingTimeout,
-		Body: gateway.MaxModule, Takes: "application/wasm", Summary: "Ask a module the recorded decisions of a policy, and show what it would change; nothing else happens to it"},
+		Body: gateway.MaxModule, Takes: "application/wasm",
+		Summary: "Ask a module the recorded decisions of a policy, and show what it would change; nothing else happens to it"},
 		func(ctx context.Context, _ gateway.Caller, in *replay) (gateway.PolicyReplay, error) {
 			return t.ReplayPolicy(ctx, in.Name, in.Since, in.body)
 		})
