@@ -157,4 +157,6 @@ type StoredSecret struct {
 	// File is its path as flynn.toml can name it, for a key that ends in _file.
 	File string   `json:"file" doc:"For a key that ends in _file"`
 	Used []string `json:"used_by" doc:"The keys that name it"`
+	// Generation is that of the configuration with a secret that was just stored.
+	Generation uint64 `json:"generation,omitempty" doc:"Of the configuration in force with a secret that was just stored"`
 }

@@ -185,7 +185,7 @@ func role(by gateway.Caller) string {
 }
 
 // problem turns an error of the backend into the answer.
-func (r *registrar) problem(op Operation, err error) error {
+func (r *registrar) problem(op Operation, err error) problem {
 	p := gateway.ProblemOf(err)
 	if p.Status >= http.StatusInternalServerError {
 		r.log.Warn("gateway request failed", "operation", op.ID, "error", err)

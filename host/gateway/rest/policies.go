@@ -3,10 +3,13 @@ package rest
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // policies shows policies and rolls them back, and tries calls.
@@ -56,6 +59,21 @@ func (p policies) shown(r *registrar) {
 		Summary: "One policy with its latest changes, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.PolicyDetail, error) {
 			return p.Policy(ctx, in.Name)
+		})
+	type changes struct {
+		Policy string `query:"policy" maxLength:"256" doc:"The name of a policy; all of them if it is absent"`
+		Paging
+	}
+	add(r, Operation{ID: "list-policy-changes", Method: http.MethodGet, Path: "/policy-changes", Subject: subject, Least: owner,
+		Summary: "Modules that were loaded, refused and rolled back, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *changes) (page gateway.Page[journal.Change], err error) {
+			before, err := gateway.NumberCursor(in.Cursor)
+			if err != nil {
+				return page, err
+			}
+			list, err := p.PolicyChanges(ctx, in.Policy)
+			list = slices.DeleteFunc(list, func(c journal.Change) bool { return before > 0 && c.ID >= before })
+			return gateway.PageOf(list, in.Limit, func(c journal.Change) string { return strconv.FormatInt(c.ID, 10) }), err
 		})
 	add(r, Operation{ID: "get-policy-source", Method: http.MethodGet, Path: "/policies/{name}/source", Subject: subject, Least: owner,
 		Summary: "The text files of a policy's folder, where it lies beside the module"},

@@ -47,6 +47,11 @@ func (s sandboxes) register(r *registrar) {
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.LiveSandbox, error) {
 			return orEmpty(s.Sandboxes.Sandboxes(ctx))
 		})
+	add(r, Operation{ID: "list-containers", Method: http.MethodGet, Path: "/sandboxes/containers", Subject: subject, Least: owner,
+		Summary: "All containers of this host on the engine, with those of the pool and the paused ones"},
+		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.Container, error) {
+			return orEmpty(s.Containers(ctx))
+		})
 	add(r, Operation{ID: "list-sandbox-rules", Method: http.MethodGet, Path: "/sandboxes/rules", Subject: subject, Least: owner,
 		Summary: "The configured sandboxes, and what programs in them may reach"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.SandboxRules, error) {
