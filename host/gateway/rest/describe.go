@@ -172,8 +172,8 @@ func printable(s string) bool {
 }
 
 func refuse(ctx huma.Context, p *gateway.Problem) {
+	ctx.SetHeader("Content-Type", gateway.ProblemType) // before the status, which ends the headers
 	ctx.SetStatus(p.Status)
-	ctx.SetHeader("Content-Type", gateway.ProblemType)
 	_ = strictJSON.Marshal(ctx.BodyWriter(), p)
 }
 
