@@ -46,6 +46,9 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 		return j
 	}
 	judged := judge()
+	if judged.Labels == nil || judged.Reasons == nil || judged.Policies == nil {
+		t.Errorf("a list of %+v is null", judged)
+	}
 	if judged.Action != "ask" || judged.Lease != nil || string(judged.Args) != `{"command":"touch made"}` {
 		t.Errorf("judged %+v", judged)
 	}

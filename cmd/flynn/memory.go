@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,18 +47,22 @@ func scopeFlags(limit bool) []cli.Flag {
 }
 
 func printNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
-	q := memory.NoteQuery{Agent: cmd.String("agent"), Words: strings.Join(cmd.Args().Slice(), " "), Limit: cmd.Int("limit")}
-	switch {
-	case cmd.String("person") != "" && cmd.Bool("shared"):
-		return usagef("choose --person or --shared")
-	case q.Limit <= 0:
-		return usagef("the limit must be above 0")
-	case cmd.String("person") != "":
-		q.Persons = []string{cmd.String("person")}
-	case cmd.Bool("shared"):
-		q.Persons = []string{memory.Own}
+	f := gateway.NoteFilter{
+		Q: strings.Join(cmd.Args().Slice(), " "), Agent: cmd.String("agent"), Person: cmd.String("person"), Shared: cmd.Bool("shared"),
 	}
-	notes, err := admin.Notes(ctx, c, q)
+	limit := cmd.Int("limit")
+	query, err := f.Query()
+	switch {
+	case err != nil:
+		return usagef("choose --person or --shared")
+	case limit <= 0:
+		return usagef("the limit must be above 0")
+	}
+	q := url.Values{"q": {f.Q}, "agent": {f.Agent}, "person": {f.Person}, "shared": {strconv.FormatBool(f.Shared)}}
+	notes, err := pagesOrRead(ctx, c, "/api/v1/memory/notes", q, limit, func() ([]memory.Note, error) {
+		query.Limit = limit
+		return admin.Notes(ctx, c, query)
+	})
 	if err != nil {
 		return err
 	}

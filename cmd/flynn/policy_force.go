@@ -92,7 +92,13 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command, c *config.Config) 
 		return usagef("--limit: must be a number above 0")
 	}
 	name := cmd.Args().First()
-	changes, err := admin.PolicyHistory(ctx, c, journal.ChangeFilter{Policy: name, Limit: cmd.Int("limit")})
+	limit := cmd.Int("limit")
+	changes, err := pagesOrRead(ctx, c, "/api/v1/policy-changes", url.Values{"policy": {name}}, limit, func() ([]journal.Change, error) {
+		changes, err := admin.PolicyHistory(ctx, c, journal.ChangeFilter{Policy: name, Limit: limit})
+		slices.Reverse(changes)
+		return changes, err
+	})
+	slices.Reverse(changes) // lists begin with the latest
 	if err == nil && len(changes) == 0 {
 		err = mustName(c, name)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
@@ -70,12 +68,8 @@ func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) err
 }
 
 func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Time) (found []config.Error, seen int, err error) {
-	f := journal.DecisionFilter{Since: since, WithoutCalls: true}
-	err = admin.Decisions(ctx, cfg, f, func(log iter.Seq2[journal.Decision, error]) (err error) {
-		found, seen, err = lint.Log(cfg, sources, log)
-		return err
-	})
-	return found, seen, err
+	log := decisionsOf{cfg}.EachDecision(ctx, journal.DecisionFilter{Since: since, WithoutCalls: true})
+	return lint.Log(cfg, sources, log)
 }
 
 func (r lintReport) print(o *output) error {

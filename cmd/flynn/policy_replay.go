@@ -54,7 +54,7 @@ func replayPolicies(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	reports, err := admin.ReplayLog(ctx, c, admin.Replay{
+	reports, err := admin.ReplayLog(ctx, c, decisionsOf{c}, admin.Replay{
 		Candidate: cmd.String("candidate"), Policy: cmd.String("policy"), Since: since, Until: until, Data: cmd.StringMap("data"),
 		Examples: examplesOf(cmd),
 	})
@@ -188,7 +188,7 @@ func explainDecision(ctx context.Context, cmd *cli.Command) (author.Explanation,
 	if err != nil {
 		return author.Explanation{}, err
 	}
-	record, source, err := admin.RecordedDecision(ctx, c, cmd.Int64("decision"), cmd.String("candidate"))
+	record, source, err := admin.RecordedDecision(ctx, c, decisionsOf{c}, cmd.Int64("decision"), cmd.String("candidate"))
 	if err != nil {
 		return author.Explanation{}, err
 	}

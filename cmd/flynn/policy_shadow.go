@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"strconv"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/policy/journal"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -29,7 +32,13 @@ func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	if err != nil {
 		return err
 	}
-	reports, err := admin.ShadowReports(ctx, c, journal.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
+	f := journal.ShadowFilter{Policy: cmd.Args().First(), Since: since}
+	q := sinceQuery(since)
+	q.Set("policy", f.Policy)
+	q.Set("examples", strconv.Itoa(max(0, cmd.Int("examples"))))
+	reports, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/shadow-reports?"+q.Encode(), nil, func() ([]shadowlog.Report, error) {
+		return admin.ShadowReports(ctx, c, f, examplesOf(cmd))
+	})
 	if err == nil && len(reports) == 0 {
 		err = mustName(c, cmd.Args().First())
 	}

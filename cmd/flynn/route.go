@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/tool"
 )
 
 func routeCommand() *cli.Command {
@@ -25,8 +25,8 @@ func routeCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name:  "test",
 			Usage: "print whether a message is admitted, which agent would answer it, and why",
-			Description: "Decides on admission and route as flynn serve does, with the pairings of its store. Nothing is sent and nothing is recorded;\n" +
-				"rate limits start from zero each time.\n" +
+			Description: "Asks the running flynn. If none runs, it decides as one would, by the configuration and the pairings of its store. Nothing is\n" +
+				"sent and nothing is recorded, and rates do not count.\n" +
 				"A sender is written as the channel knows it, without the channel's name before it.",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Required: true},
@@ -56,79 +56,91 @@ func routeCommand() *cli.Command {
 }
 
 func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
-	roles, err := admin.Roles(ctx, cfg)
+	try := routeTry(cmd)
+	m, err := try.Message(cfg.ChannelNames())
+	if err != nil {
+		return usageError{err}
+	}
+	e, err := askOrRead(ctx, cfg, http.MethodPost, "/api/v1/routing/try", try, func() (gateway.RouteExplanation, error) {
+		return routeAtRest(ctx, cfg, try, m)
+	})
 	if err != nil {
 		return err
 	}
-	facts, err := routeFacts(cmd, cfg, roles)
-	if err != nil {
-		return err
-	}
-	gate := channel.NewGate(channel.GateConfig{Config: cfg, Roles: roles, Now: time.Now})
-	admission := gate.Admit(facts.Message)
-	policies, release, err := openRoutePolicies(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer release()
-	table, _ := route.New(cfg)
-	chosen, err := chosenAgent(ctx, cmd, cfg, roles, facts.Message)
-	if err != nil {
-		return err
-	}
-	decision, records := route.Decide(ctx, table.With(chosen), policies, facts)
-
 	out := newOutput(ctx, cmd)
-	if !admission.Allowed {
-		out.warn("%s is not admitted: %s", cell(facts.Message.SenderKey()), notAdmitted(admission))
+	if e.Admission != string(channel.Allowed) {
+		out.warn("%s is not admitted: %s", cell(m.SenderKey()), notAdmitted(e))
 	}
-	e := gateway.NewRouteExplanation(cfg.Path, facts.Message, roles, decision, records)
-	e.Admission, e.AdmissionWhy = string(admission.Decision), admission.Why
 	if out.asJSON {
 		return out.json(e)
 	}
 	return printRoute(out, e)
 }
 
+// routeAtRest explains a message as a host on the configuration would.
+func routeAtRest(ctx context.Context, cfg *config.Config, try gateway.RouteTry, m message.Message) (e gateway.RouteExplanation, err error) {
+	roles, err := admin.Roles(ctx, cfg)
+	if err != nil {
+		return e, err
+	}
+	facts := route.Facts(m, roles, time.Now())
+	if try.Session != nil {
+		session := try.Session.Facts()
+		facts.Labels, facts.Used = session.Labels, session.Used
+	}
+	policies, release, err := openRoutePolicies(ctx, cfg)
+	if err != nil {
+		return e, err
+	}
+	defer release()
+	chosen := try.Chosen
+	if chosen == "" { // what people have chosen with /agent in the message's conversation scope
+		at, err := admin.Scope(ctx, cfg, route.NewScopes(cfg.Sessions, roles).Scope(m))
+		if err != nil {
+			return e, err
+		}
+		chosen = at.Agent
+	}
+	table, _ := route.New(cfg)
+	decision, records := route.Decide(ctx, table.With(chosen), policies, policy.RouteFacts{Facts: facts})
+	e = gateway.NewRouteExplanation(cfg.Path, m, roles, decision, records)
+	admission := channel.NewGate(channel.GateConfig{Config: cfg, Roles: roles, Now: time.Now}).Admit(m)
+	e.Admission, e.AdmissionWhy = string(admission.Decision), admission.Why
+	return e, nil
+}
+
 // notAdmitted returns why a sender is not admitted, with what to do about it.
-func notAdmitted(a channel.Admission) string {
-	switch a.Decision {
+func notAdmitted(e gateway.RouteExplanation) string {
+	switch channel.Decision(e.Admission) {
 	case channel.NotListed:
-		return a.Why + "; add it to members under [access], or set mode = \"pair\" or \"open\""
+		return e.AdmissionWhy + "; add it to members under [access], or set mode = \"pair\" or \"open\""
 	case channel.Pairing:
-		return a.Why + "; a code is sent to it, unless it had one lately or was turned down"
+		return e.AdmissionWhy + "; a code is sent to it, unless it had one lately or was turned down"
 	case channel.NotPaired:
-		return a.Why + ", and gets no code here; it has to write in a private chat"
+		return e.AdmissionWhy + ", and gets no code here; it has to write in a private chat"
 	case channel.NotAddressed:
-		return a.Why + "; groups = \"all\" under [access] hears everything"
+		return e.AdmissionWhy + "; groups = \"all\" under [access] hears everything"
 	}
-	return a.Why
+	return e.AdmissionWhy
 }
 
-// chosenAgent returns the agent that people have chosen with /agent in the message's conversation scope.
-func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, roles *route.Roles, m message.Message) (string, error) {
-	if cmd.IsSet("chosen") {
-		return cmd.String("chosen"), nil
-	}
-	at, err := admin.Scope(ctx, cfg, route.NewScopes(cfg.Sessions, roles).Scope(m))
-	return at.Agent, err
-}
-
-// routeFacts returns the facts of the message that the flags describe.
-func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
-	m, err := gateway.RouteTry{
+// routeTry returns the message that the flags describe.
+func routeTry(cmd *cli.Command) gateway.RouteTry {
+	try := gateway.RouteTry{
 		Channel: cmd.String("channel"), Sender: cmd.String("sender"), Conversation: cmd.String("conversation"), Kind: message.Kind(cmd.String("kind")),
 		Parent: cmd.String("parent"), Text: cmd.String("text"), Name: cmd.String("name"), Account: cmd.String("account"), Roles: cmd.StringSlice("sender-role"),
 		Attachments: cmd.StringSlice("attachment"), Bot: cmd.Bool("bot"), Unaddressed: cmd.Bool("unaddressed"), Mentioned: cmd.Bool("mentioned"),
-		Edited: cmd.Bool("edited"),
-	}.Message(cfg.ChannelNames())
-	if err != nil {
-		return policy.RouteFacts{}, usageError{err}
+		Edited: cmd.Bool("edited"), Chosen: cmd.String("chosen"),
 	}
-	facts := route.Facts(m, roles, time.Now())
-	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
-	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
-	return policy.RouteFacts{Facts: facts}, nil
+	for _, name := range []string{"label", "turns", "tokens", "cost", "age"} {
+		if cmd.IsSet(name) {
+			try.Session = &gateway.RouteSession{
+				Labels: cmd.StringSlice("label"), Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"),
+				Age: int64(cmd.Duration("age").Seconds()),
+			}
+		}
+	}
+	return try
 }
 
 // policyHeader is the header of a table of policies that were asked.

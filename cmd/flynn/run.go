@@ -17,7 +17,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 // commands lists the subcommands. Within its group, the help text keeps this order.
@@ -226,14 +225,6 @@ func withConfig(do func(context.Context, *cli.Command, *config.Config) error) cl
 		}
 		return do(ctx, cmd, c)
 	}
-}
-
-// askOrRead asks the running host or, while none runs, reads the answer from its store.
-func askOrRead[T any](ctx context.Context, c *config.Config, method, path string, body any, read func() (T, error)) (answer T, err error) {
-	if err = client.Ask(ctx, c, method, path, body, &answer); errors.Is(err, client.ErrNotRunning) {
-		return read()
-	}
-	return answer, err
 }
 
 type getenvKey struct{}

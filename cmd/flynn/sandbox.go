@@ -5,14 +5,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
@@ -27,13 +29,13 @@ func sandboxCommand() *cli.Command {
 			selftestCommand(name),
 			renamed("verify", selftestCommand(name), "sandbox"),
 			copySandboxCommand(name),
-			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
+			{Name: "list", Usage: "list this instance's containers", Action: withConfig(listSandboxes)},
 			execSandboxCommand(name),
 			rebuildSandboxCommand(name),
 			{
 				Name: "explain", Usage: "show where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
 				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "show the sandboxes of session `ID`, and the agents whose commands run there"}},
-				Action: explainSandboxes,
+				Action: withConfig(explainSandboxes),
 			},
 			egressCommand(),
 			{
@@ -86,45 +88,35 @@ func sandboxLog(cmd *cli.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// container is one of the instance's containers.
-type container struct {
-	ID      string               `json:"id"`
-	Name    string               `json:"name"`
-	Session message.WorkspaceKey `json:"session"` // empty for a container in the pool
-	Sandbox string               `json:"sandbox"`
-	State   string               `json:"state"`
-	Image   string               `json:"image"`
-	Created string               `json:"created"`
-	Expires string               `json:"expires"`
+// containersOf returns the containers of the running host or, while none runs, those of its configuration.
+func containersOf(ctx context.Context, c *config.Config) ([]gateway.Container, error) {
+	return askOrRead(ctx, c, http.MethodGet, "/api/v1/sandboxes/containers", nil, func() ([]gateway.Container, error) {
+		s, err := sandboxes.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Driver.Close()
+		owned, err := s.Containers(ctx)
+		return backend.Containers(owned), err
+	})
 }
 
-func containers(owned []driver.Owned) []container {
-	list := []container{}
-	for _, o := range owned {
-		list = append(list, container{
-			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: message.WorkspaceKey(o.Labels[driver.LabelSession]),
-			Sandbox: o.Labels[driver.LabelSandbox], Expires: o.Labels[driver.LabelExpires],
-			State: o.State, Image: o.Image, Created: o.Created.UTC().Format(time.RFC3339),
-		})
-	}
-	return list
-}
-
-func showContainers(out *output, owned []driver.Owned) error {
+func showContainers(out *output, list []gateway.Container) error {
 	header := []string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}
-	return printListOr(out, containers(owned), "no containers: the first command of an agent with a sandbox makes one; flynn sandbox explain shows which have one", header, func(c container) []string {
+	return printListOr(out, list, "no containers: the first command of an agent with a sandbox makes one; flynn sandbox explain shows which have one", header, func(c gateway.Container) []string {
 		return []string{short(c.ID), c.Name, cmp.Or(string(c.Session), "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires}
 	})
 }
 
-func listSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
-		owned, err := s.Containers(ctx)
-		if err != nil {
-			return err
-		}
-		return showContainers(out, owned)
-	})
+func listSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	out := newOutput(ctx, cmd)
+	ctx, stop := attended(ctx, out)
+	defer stop()
+	list, err := containersOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	return showContainers(out, list)
 }
 
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
@@ -169,10 +161,10 @@ func showPruned(out *output, list []pruned) error {
 	})
 }
 
-func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
+func explainSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	return onSandboxes(ctx, cmd, c, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		if session := message.WorkspaceKey(cmd.String("session")); session != "" {
-			return explainSession(ctx, s, out, session)
+			return explainSession(ctx, c, s, out, session)
 		}
 		places, err := s.Explain(ctx)
 		if err != nil {

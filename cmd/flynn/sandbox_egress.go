@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -37,7 +39,15 @@ func showEgress(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if filter.Since, err = sinceOf(cmd); err != nil {
 		return err
 	}
-	records, err := admin.Egress(ctx, c, filter)
+	q := sinceQuery(filter.Since)
+	q.Set("session", filter.Session)
+	q.Set("denied", strconv.FormatBool(filter.Denied))
+	records, err := pagesOrRead(ctx, c, "/api/v1/egress", q, filter.Limit, func() ([]egress.Record, error) {
+		records, err := admin.Egress(ctx, c, filter)
+		slices.Reverse(records)
+		return records, err
+	})
+	slices.Reverse(records) // lists begin with the latest
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -17,19 +19,19 @@ import (
 type sessionSandboxes struct {
 	Session    message.WorkspaceKey  `json:"session"`
 	Workspace  string                `json:"workspace"` // empty if there is none
-	Containers []container           `json:"containers"`
+	Containers []gateway.Container   `json:"containers"`
 	Places     []sandboxes.Placement `json:"places"` // of the agents whose commands run in one of the containers
 }
 
 // explainSession prints a session's workspace and containers, running or not, and the settings behind them.
-func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, session message.WorkspaceKey) error {
-	owned, err := s.Containers(ctx)
+func explainSession(ctx context.Context, c *config.Config, s *sandboxes.Admin, out *output, session message.WorkspaceKey) error {
+	list, err := containersOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	e := sessionSandboxes{Session: session, Containers: []container{}, Places: []sandboxes.Placement{}}
+	e := sessionSandboxes{Session: session, Containers: []gateway.Container{}, Places: []sandboxes.Placement{}}
 	names := map[string]bool{}
-	for _, c := range containers(owned) {
+	for _, c := range list {
 		if c.Session == session {
 			e.Containers = append(e.Containers, c)
 			names[c.Sandbox] = true

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -89,9 +90,9 @@ func (s sandboxSite) feed(stdin io.Reader, code int, args ...string) (stdout, st
 }
 
 // listed is the answer of a command that lists containers.
-func (s sandboxSite) listed(args ...string) []container {
+func (s sandboxSite) listed(args ...string) []gateway.Container {
 	s.t.Helper()
-	var list []container
+	var list []gateway.Container
 	out, _ := s.flynn(exitOK, append(args, "--json")...)
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		s.t.Fatal(err)

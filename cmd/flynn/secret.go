@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"path/filepath"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/config/edit"
+	"github.com/flynnhost/flynn/host/gateway"
 )
 
 func secretCommand() *cli.Command {
@@ -44,19 +46,17 @@ func setSecret(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	running, ok, err := runningOn(ctx, c.Path, getenvOf(ctx))
+	o, s := newOutput(ctx, cmd), stored{Path: filepath.Join(setup.SecretsDir(c), name), Running: true}
+	value := map[string]string{"value": secret.Reveal()}
+	kept, err := askOrRead(ctx, c, http.MethodPut, "/api/v1/secrets/"+name, value, func() (kept gateway.StoredSecret, err error) {
+		s.Running = false
+		_, _, err = setup.StoreSecret(ctx, c, name, secret, nil)
+		return kept, err
+	})
 	if err != nil {
-		return fmt.Errorf("nothing is stored, because the running flynn does not answer: %w", err)
-	}
-	var reload edit.Reload
-	if ok {
-		reload = running.Reload
-	}
-	o, s := newOutput(ctx, cmd), stored{Running: ok}
-	if s.Path, s.Generation, err = setup.StoreSecret(ctx, c, name, secret, reload); err != nil {
 		return err
 	}
-	if !ok {
+	if s.Generation = kept.Generation; !s.Running {
 		return o.success(s, "Stored in %s. Refer to it with a key such as token_file.", s.Path)
 	}
 	return o.success(s, "Stored in %s, and in force as configuration %d.", s.Path, s.Generation)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -63,7 +64,11 @@ func showUsage(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	sums, err := admin.Usage(ctx, c, by, since)
+	q := sinceQuery(since)
+	q.Set("by", string(by))
+	sums, err := askOrRead(ctx, c, http.MethodGet, "/api/v1/usage?"+q.Encode(), nil, func() ([]gateway.UsageSum, error) {
+		return admin.Usage(ctx, c, by, since)
+	})
 	if err != nil {
 		return err
 	}

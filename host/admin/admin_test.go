@@ -105,15 +105,8 @@ func TestDeleteSession(t *testing.T) {
 			t.Errorf("%s twice: %v", key, err)
 		}
 	}
-	err := admin.ReadSessions(ctx, c, func(s admin.Sessions) error {
-		all, err := s.Sessions(ctx, 10)
-		if len(all) != 0 {
-			t.Errorf("left: %+v", all)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
+	if all, err := admin.Sessions(ctx, c, 10); err != nil || len(all) != 0 {
+		t.Errorf("left: %+v, %v", all, err)
 	}
 	stored(t, c, func(s *sqlite.Store) error {
 		left, err := s.ListLeftovers(ctx, turnlog.LeftContainers)

@@ -16,7 +16,6 @@ import (
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/policy/journal"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // Replay selects recorded decisions, and the policies that make them again.
@@ -31,22 +30,20 @@ type Replay struct {
 	Examples int // of each group
 }
 
-// ReplayLog makes recorded decisions again, and returns a report for each policy. A host may be running.
-func ReplayLog(ctx context.Context, c *config.Config, r Replay) ([]compare.Report, error) {
+// ReplayLog makes recorded decisions again, and returns a report for each policy.
+func ReplayLog(ctx context.Context, c *config.Config, log decisionlog.Source, r Replay) (reports []compare.Report, err error) {
 	sources, err := r.sources(c)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, c, func(log *sqlite.Reader) (reports []compare.Report, err error) {
-		for _, source := range sources {
-			one, err := r.replay(ctx, log, source)
-			if err != nil {
-				return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
-			}
-			reports = append(reports, one)
+	for _, source := range sources {
+		one, err := r.replay(ctx, log, source)
+		if err != nil {
+			return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
 		}
-		return reports, nil
-	})
+		reports = append(reports, one)
+	}
+	return reports, nil
 }
 
 func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source policy.Source) (report compare.Report, err error) {
@@ -103,18 +100,12 @@ func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
 	return policy.Source{}, fmt.Errorf("the configuration has no policy %q; it has %s", name, strings.Join(names, ", "))
 }
 
-// RecordedDecision returns a decision of the log, and its policy as it is configured now: with the current module or, if candidate is not
-// empty, with that one. A host may be running.
-func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (policy.Record, policy.Source, error) {
-	d, err := read(ctx, c, func(log *sqlite.Reader) (journal.Decision, error) {
-		for d, err := range log.EachDecision(ctx, journal.DecisionFilter{ID: id, Limit: 1}) {
-			if err != nil {
-				return d, fmt.Errorf("read the decision log: %w", err)
-			}
-			return d, nil
-		}
-		return journal.Decision{}, fmt.Errorf("the log has no decision %d", id)
-	})
+// RecordedDecision returns a decision of a log, and its policy as it is configured now: with the current module or, if candidate is not
+// empty, with that one.
+func RecordedDecision(
+	ctx context.Context, c *config.Config, log decisionlog.Source, id int64, candidate string,
+) (policy.Record, policy.Source, error) {
+	d, err := decisionNumbered(ctx, log, id)
 	switch {
 	case err != nil:
 		return policy.Record{}, policy.Source{}, err
@@ -130,4 +121,14 @@ func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate
 	}
 	record, err := decisionlog.Record(&d)
 	return record, source, err
+}
+
+func decisionNumbered(ctx context.Context, log decisionlog.Source, id int64) (journal.Decision, error) {
+	for d, err := range log.EachDecision(ctx, journal.DecisionFilter{ID: id, Limit: 1}) {
+		if err != nil {
+			return d, fmt.Errorf("read the decision log: %w", err)
+		}
+		return d, nil
+	}
+	return journal.Decision{}, fmt.Errorf("the log has no decision %d", id)
 }

@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -10,21 +12,32 @@ import (
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Sessions reads the sessions of a store.
-type Sessions interface {
-	session.Source
-	// Sessions is described in turnlog.Turns.
-	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+// Sessions returns the sessions of a configuration, latest first.
+func Sessions(ctx context.Context, c *config.Config, limit int) ([]gateway.SessionInfo, error) {
+	list, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Session, error) { return r.Sessions(ctx, limit) })
+	return backend.SessionInfos(list), err
 }
 
-// ReadSessions calls do with the sessions of a configuration. A host may be running.
-func ReadSessions(ctx context.Context, c *config.Config, do func(Sessions) error) error {
-	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) { return struct{}{}, do(r) })
+// Transcript returns what was said and done in a session.
+func Transcript(ctx context.Context, c *config.Config, key message.SessionKey) ([]session.Piece, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]session.Piece, error) {
+		pieces, _, err := session.Transcript(ctx, r, key, "", math.MaxInt)
+		return pieces, err
+	})
+}
+
+// ExportSession writes a session as session.Read reads it.
+func ExportSession(ctx context.Context, c *config.Config, key message.SessionKey, w io.Writer) error {
+	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) {
+		return struct{}{}, session.Export(ctx, r, key, time.Now(), w)
+	})
 	return err
 }
 

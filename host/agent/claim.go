@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -259,12 +260,24 @@ func (r *Runner) decide(ctx context.Context, gen *Generation, policies Policies,
 	return route.Decide(ctx, gen.Table.With(at.Agent), sessionFacts{policies, r, at}, facts)
 }
 
+// Supposed is the state of a conversation that JudgeRoute takes for granted.
+type Supposed struct {
+	Agent   string        // that people have chosen; empty is the one that they have
+	Session *policy.Facts // whose labels and usage a session has; nil is the session as it is
+}
+
 // JudgeRoute returns which agent would answer a message now, given what people have chosen in its conversation and what the session has
-// touched and used, as far as it would be admitted. It records nothing.
-func (r *Runner) JudgeRoute(ctx context.Context, gen *Generation, policies Policies, m message.Message) (route.Decision, []policy.Record, error) {
+// touched and used, or what is supposed of them, as far as it would be admitted. It records nothing.
+func (r *Runner) JudgeRoute(
+	ctx context.Context, gen *Generation, policies Policies, m message.Message, s Supposed,
+) (route.Decision, []policy.Record, error) {
 	at, err := r.cfg.Store.Scope(ctx, r.cfg.Generations.Scope(m))
 	if err != nil {
 		return route.Decision{}, nil, fmt.Errorf("read the state of the conversation: %w", err)
+	}
+	at.Agent = cmp.Or(s.Agent, at.Agent)
+	if s.Session != nil {
+		policies = supposedFacts{policies, *s.Session}
 	}
 	d, records := r.decide(ctx, gen, policies, at, m, r.cfg.Now())
 	return d, records, nil

@@ -53,4 +53,16 @@ func (k sessionFacts) Route(ctx context.Context, f policy.RouteFacts) (policy.Ro
 	return k.Policies.Route(ctx, f)
 }
 
+// supposedFacts are sessionFacts of a session that has touched and used something else.
+type supposedFacts struct {
+	Policies
+	facts policy.Facts
+}
+
+// Route implements route.Policies.
+func (s supposedFacts) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
+	f.Labels, f.Used = s.facts.Labels, s.facts.Used
+	return s.Policies.Route(ctx, f)
+}
+
 var _ route.Policies = sessionFacts{}

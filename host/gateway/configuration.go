@@ -101,7 +101,7 @@ type ConfigurationCheck struct {
 type ConfigurationEffect struct {
 	Part   string `json:"part" doc:"channels, tools, agents and so on: a section of the file"`
 	Name   string `json:"name,omitempty"`
-	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: the running flynn refuses it; edit the file and restart flynn"`
+	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: the running flynn refuses it; edit the file and restart"`
 }
 
 // ConfigurationEdited is the outcome of an edit that is in force.
@@ -157,4 +157,6 @@ type StoredSecret struct {
 	// File is its path as flynn.toml can name it, for a key that ends in _file.
 	File string   `json:"file" doc:"For a key that ends in _file"`
 	Used []string `json:"used_by" doc:"The keys that name it"`
+	// Generation is that of the configuration with a secret that was just stored.
+	Generation uint64 `json:"generation,omitempty" doc:"Of the configuration in force with a secret that was just stored"`
 }

@@ -297,6 +297,8 @@ func (b *boxes) Sandboxes(context.Context) ([]gateway.LiveSandbox, error) {
 	return []gateway.LiveSandbox{box()}, nil
 }
 
+func (*boxes) Containers(context.Context) ([]gateway.Container, error) { return nil, nil }
+
 func (*boxes) SandboxRules(context.Context) ([]gateway.SandboxRules, error) {
 	return []gateway.SandboxRules{{Image: "debian", Network: "allowlist", Allow: []string{"*.example.org:443", markup}, Credentials: []string{"api.example.org"}, Bridges: []string{"gh"}}}, nil
 }

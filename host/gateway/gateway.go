@@ -196,7 +196,8 @@ func listenLoopback(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("gateway listen %q is not host:port; write for example %q", addr, DefaultListen)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("gateway listen %q is not a loopback address; use %q and forward the port (ssh -L) or put a proxy with TLS before it", addr, DefaultListen)
+		return nil, fmt.Errorf("gateway listen %q is not a loopback address; use %q and forward the port (ssh -L) or put a proxy with TLS before it",
+			addr, DefaultListen)
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

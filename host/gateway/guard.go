@@ -39,7 +39,8 @@ func parseOrigins(list []string) ([]*url.URL, error) {
 	var out []*url.URL
 	for _, s := range list {
 		u, err := url.Parse(strings.ToLower(s))
-		bare := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && strings.TrimRight(s, "/") == strings.TrimRight(s[:len(u.Scheme)+3+len(u.Host)], "/")
+		bare := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+			strings.TrimRight(s, "/") == strings.TrimRight(s[:len(u.Scheme)+3+len(u.Host)], "/")
 		if !bare || strings.ContainsAny(u.Host, "*@") {
 			return nil, fmt.Errorf("gateway origin %q is not scheme://host[:port]; write for example \"http://localhost:9000\"", s)
 		}

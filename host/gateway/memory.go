@@ -6,6 +6,29 @@ import (
 	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
+// NoteFilter chooses memory.
+type NoteFilter struct {
+	Q      string `query:"q" maxLength:"256" doc:"Words that all occur in the key or the text"`
+	Agent  string `query:"agent" maxLength:"256"`
+	Person string `query:"person" maxLength:"1024" doc:"Only notes about this sender, such as telegram:12345"`
+	Shared bool   `query:"shared" doc:"Only notes about no person"`
+	Key    string `query:"key" maxLength:"256"`
+}
+
+// Query is the filter as the store takes it, the latest first.
+func (f NoteFilter) Query() (memory.NoteQuery, error) {
+	q := memory.NoteQuery{Agent: f.Agent, Key: f.Key, Words: f.Q, Latest: true}
+	switch {
+	case f.Person != "" && f.Shared:
+		return q, BadRequest("choose person or shared")
+	case f.Person != "":
+		q.Persons = []string{f.Person}
+	case f.Shared:
+		q.Persons = []string{memory.Own}
+	}
+	return q, nil
+}
+
 // Forget chooses notes to delete: by their ids, or all of a person, an agent or a key. At least one must be named.
 type Forget struct {
 	IDs    []int64 `json:"ids,omitempty"`

@@ -28,6 +28,8 @@ type Policies interface {
 	Policies(ctx context.Context) ([]PolicyStatus, error)
 	// Policy returns one of it with its history.
 	Policy(ctx context.Context, name string) (PolicyDetail, error)
+	// PolicyChanges returns the changes of a policy or, if name is empty, of all, latest first.
+	PolicyChanges(ctx context.Context, name string) ([]journal.Change, error)
 	// PolicySource returns the text files of a policy's folder: store.ErrNotFound if it is not at hand.
 	PolicySource(ctx context.Context, name string) ([]author.SourceFile, error)
 	// RollbackPolicy puts an older module in force: store.ErrNotFound if there is no such policy or module, store.ErrConflict if there
@@ -55,8 +57,8 @@ type PolicyTrials interface {
 	PutPolicy(ctx context.Context, name string, module io.Reader) (PolicyStatus, error)
 	// RunPolicyCases asks the module in a policy's folder the cases in it: store.ErrNotFound if they are not at hand.
 	RunPolicyCases(ctx context.Context, name string) (author.Report, error)
-	// ShadowReports returns what a shadow policy would have changed.
-	ShadowReports(ctx context.Context, name string, since time.Time) ([]shadowlog.Report, error)
+	// ShadowReports returns what shadow policies would have changed, with so many examples of each group.
+	ShadowReports(ctx context.Context, f journal.ShadowFilter, examples int) ([]shadowlog.Report, error)
 }
 
 // ReplaysSuffix and ModuleSuffix end the paths to which modules are sent, PoliciesPath begins them.
@@ -86,6 +88,8 @@ type Decisions interface {
 	Decisions(ctx context.Context, f DecisionQuery) ([]Decision, string, error)
 	// Decision returns one with everything that it was made of: store.ErrNotFound if there is none.
 	Decision(ctx context.Context, id int64) (DecisionDetail, error)
+	// ExportDecisions writes decisions, oldest first, as decisionlog.Decode reads them.
+	ExportDecisions(ctx context.Context, f journal.DecisionFilter, w io.Writer) error
 }
 
 // DecisionQuery selects decisions; zero fields select all but the limit.

@@ -27,8 +27,9 @@ import (
 //	    With this machine's token any known channel can be watched, and web and terminal be written to. With the token of a sign-in, owners
 //	    can watch any channel, others only their own conversations, and all write to their own: see GET /api/v1/me.
 //	{"type":"send","id":I,"text":"...","files":[HANDLE...]}
-//	    Says something. The optional files are handles that POST /api/v1/files has answered; with them, text may be empty. I is made by the client, unique for ever in its channel (a random UUID). After a lost
-//	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
+//	    Says something. The optional files are handles that POST /api/v1/files has answered; with them, text may be empty.
+//	    I is made by the client, unique for ever in its channel (a random UUID). After a lost connection the client sends everything that
+//	    was not accepted again, with the same I: it is answered once.
 //	{"type":"stop"}                                  Ends the running turn.
 //	{"type":"decide","approval":A,"grant":true}      Answers an approval request, for owners. With "scope":"session" or "scope":"standing" calls
 //	    of the same kind are allowed from then on; see Offer.

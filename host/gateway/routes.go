@@ -58,7 +58,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 
 // NewMessage is a message of a person on a frontend of this machine.
 type NewMessage struct {
-	ID   string `json:"id" maxLength:"64" doc:"Made by the client and unique for ever in its channel, such as a random UUID; sent again, a message is answered once"`
+	ID   string `json:"id" maxLength:"64" doc:"By the client, unique for ever in its channel, such as a random UUID; sent again, it is answered once"`
 	Text string `json:"text,omitempty" doc:"What is said; it may be empty beside files"`
 	// Files are handles of uploaded files.
 	Files []string `json:"files,omitempty" doc:"Handles of uploaded files"`

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 // Routing shows which agent answers whom, and explains it for a message.
@@ -62,6 +64,25 @@ type RouteTry struct {
 	Unaddressed  bool         `json:"unaddressed,omitempty" doc:"The message does not mention Flynn"`
 	Mentioned    bool         `json:"mentioned,omitempty" doc:"The message names Flynn"`
 	Edited       bool         `json:"edited,omitempty" doc:"The message is an edit of an earlier one"`
+	// Chosen and Session are supposed instead of what the conversation has.
+	Chosen  string        `json:"chosen,omitempty" maxLength:"256" doc:"An agent that is supposed to be chosen in the conversation"`
+	Session *RouteSession `json:"session,omitempty" doc:"What the session is supposed to have touched and used; as it is, if this is absent"`
+}
+
+// RouteSession is what a session has touched and used.
+type RouteSession struct {
+	Labels []string `json:"labels,omitempty" maxItems:"64" doc:"Provenance labels"`
+	Turns  int      `json:"turns,omitempty" minimum:"0"`
+	Tokens int64    `json:"tokens,omitempty" minimum:"0"`
+	Cost   int64    `json:"cost,omitempty" minimum:"0" doc:"Millionths of a dollar"`
+	Age    int64    `json:"age_seconds,omitempty" minimum:"0"`
+}
+
+// Facts returns it as policies see it.
+func (s RouteSession) Facts() (f policy.Facts) {
+	f.Labels = tool.JoinLabels(nil, s.Labels)
+	f.Used = policy.Usage{Turns: s.Turns, Tokens: s.Tokens, Cost: s.Cost, Age: time.Duration(s.Age) * time.Second}
+	return f
 }
 
 // Message returns the message, bounded as a channel's. channels are the instances that there are.

@@ -16,6 +16,8 @@ import (
 type Sandboxes interface {
 	// Sandboxes returns those with a live container, the oldest first.
 	Sandboxes(ctx context.Context) ([]LiveSandbox, error)
+	// Containers returns all containers of this host on the engine, those of the pool and paused ones among them.
+	Containers(ctx context.Context) ([]Container, error)
 	// SandboxRules returns the configured sandboxes, by name.
 	SandboxRules(ctx context.Context) ([]SandboxRules, error)
 	// SandboxFiles returns the entries of a folder of a workspace.
@@ -51,6 +53,18 @@ type LiveSandbox struct {
 	TasksLimit  int64 `json:"tasks_limit"`
 	Memory      int64 `json:"memory"`
 	MemoryLimit int64 `json:"memory_limit"`
+}
+
+// Container is one of the host's containers on the engine.
+type Container struct {
+	ID      string               `json:"id"`
+	Name    string               `json:"name"`
+	Session message.WorkspaceKey `json:"session" doc:"Empty for a container in the pool"`
+	Sandbox string               `json:"sandbox"`
+	State   string               `json:"state"`
+	Image   string               `json:"image"`
+	Created string               `json:"created"`
+	Expires string               `json:"expires"`
 }
 
 // SandboxRules says what programs in a configured sandbox may reach.

@@ -54,12 +54,15 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	}
 	token := hello.Token
 	hello.Token = ""
-	defer s.open.Add(-1)
+	ss := &session{
+		Server: s, conn: conn, hello: hello, by: by, leave: sync.OnceFunc(func() { s.open.Add(-1) }),
+		again: make(chan struct{}, 1), out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), opened: make(chan struct{}),
+	}
+	defer ss.leave()
 	if s.open.Add(1) > maxSockets {
-		refuse(r.Context(), conn, CodeLimited, "too many sockets are open")
+		ss.refuse(r.Context(), CodeLimited, "too many sockets are open")
 		return
 	}
-	ss := &session{Server: s, conn: conn, hello: hello, by: by, again: make(chan struct{}, 1), out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), opened: make(chan struct{})}
 	ss.now = func() (Caller, bool) { return s.caller(token) }
 	err = ss.run(r.Context())
 	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
@@ -102,6 +105,7 @@ type session struct {
 	conn  *websocket.Conn
 	hello ClientFrame
 	by    Caller
+	leave func()                // frees the socket's place
 	now   func() (Caller, bool) // the caller as of now
 	out   chan ServerFrame
 	poke  chan struct{} // asks watch to look at the approvals now
@@ -158,7 +162,7 @@ func (ss *session) read(reading, ctx context.Context) error {
 			continue
 		}
 		if errors.As(err, &bad) {
-			refuse(ctx, ss.conn, CodeBadRequest, bad.Error())
+			ss.refuse(ctx, CodeBadRequest, bad.Error())
 			return err
 		}
 		if err != nil {
@@ -210,7 +214,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	}
-	refuse(ctx, ss.conn, CodeBadRequest, "hello comes once")
+	ss.refuse(ctx, CodeBadRequest, "hello comes once")
 	return errDone
 }
 
@@ -233,7 +237,7 @@ func (ss *session) lasts(ctx context.Context) error {
 		return nil
 	}
 	if !ok {
-		refuse(ctx, ss.conn, CodeUnauthorized, "you are signed out")
+		ss.refuse(ctx, CodeUnauthorized, "you are signed out")
 	} // otherwise the client comes again, and learns what it may in its new role
 	return errDone
 }
@@ -455,4 +459,10 @@ func refuse(ctx context.Context, conn *websocket.Conn, code, text string) {
 	if writeFrame(ctx, conn, ServerFrame{Type: TypeError, Code: code, Message: text}) == nil {
 		_ = conn.Close(websocket.StatusPolicyViolation, code)
 	}
+}
+
+// refuse is like the function, and frees the socket's place first: the client may not answer the close for seconds.
+func (ss *session) refuse(ctx context.Context, code, text string) {
+	ss.leave()
+	refuse(ctx, ss.conn, code, text)
 }

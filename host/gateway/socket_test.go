@@ -450,3 +450,17 @@ func TestSocketsAreBounded(t *testing.T) {
 		t.Errorf("one too many hears %+v", f)
 	}
 }
+
+// A refused socket frees its place before it says goodbye: its client reads nothing more, and the next one gets in at once.
+func TestRefusedSocketsHoldNoPlace(t *testing.T) {
+	d := open(t, gatewaytest.Demo)
+	var last *wire
+	for range 256 {
+		last = d.dial("web", "main")
+		last.await(ofType(gateway.TypeWelcome))
+	}
+	d.dial("web", "main").await(ofType(gateway.TypeError)) // one too many
+	last.write(`{"type":"hello","token":"again","channel":"web","conversation":"main"}`)
+	last.await(ofType(gateway.TypeError))
+	d.dial("web", "main").await(ofType(gateway.TypeWelcome))
+}

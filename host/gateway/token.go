@@ -29,9 +29,10 @@ func matches(token redact.Secret, given string) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// ReadToken returns the token in path for a client. It refuses a file that others could read or have written.
+// ReadToken returns the token in path for a client. It refuses a file that others could read or have written. Root, who looks after the
+// host of a service's user, takes the file of another user if its folder is that user's as well, and nobody else can write there.
 func ReadToken(path string) (string, error) {
-	t, err := readToken(path)
+	t, err := readToken(path, func(info fs.FileInfo) bool { return ownedByUs(info) || ofOneUser(path, info) })
 	return t.Reveal(), err
 }
 
@@ -40,7 +41,7 @@ func loadToken(path string) (redact.Secret, error) {
 	if path == "" {
 		return "", errors.New("gateway has no token file; set [gateway] token_file")
 	}
-	t, err := readToken(path)
+	t, err := readToken(path, ownedByUs)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
@@ -48,7 +49,7 @@ func loadToken(path string) (redact.Secret, error) {
 		return "", fmt.Errorf("create token file %s: %w", path, err)
 	}
 	// Read back: another process may have been first.
-	return readToken(path)
+	return readToken(path, ownedByUs)
 }
 
 // makeToken creates path with a new token. The file appears whole or not at all, so a crash leaves no empty token
@@ -72,7 +73,7 @@ func makeToken(path string) error {
 	return os.Link(tmp.Name(), path)
 }
 
-func readToken(path string) (redact.Secret, error) {
+func readToken(path string, trusted func(fs.FileInfo) bool) (redact.Secret, error) {
 	f, err := openNoFollow(path)
 	if err != nil {
 		return "", fmt.Errorf("open token file: %w", err)
@@ -82,7 +83,7 @@ func readToken(path string) (redact.Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("inspect token file: %w", err)
 	}
-	if err := private(path, info); err != nil {
+	if err := private(path, info, trusted); err != nil {
 		return "", err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
@@ -91,7 +92,8 @@ func readToken(path string) (redact.Secret, error) {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if len(text) < minToken || len(text) > maxToken || strings.Trim(text, tokenAlphabet) != "" {
-		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it, and the next start creates a new one", path, minToken, maxToken)
+		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it, and the next start creates a new one",
+			path, minToken, maxToken)
 	}
 	return redact.Secret(text), nil
 }
@@ -99,15 +101,15 @@ func readToken(path string) (redact.Secret, error) {
 // tokenAlphabet is base64url, which needs no escaping in a URL fragment or a header.
 const tokenAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// private refuses a token file that another user could have read or written.
-func private(path string, info fs.FileInfo) error {
+// private refuses a token file that others could have read or written, or whose owner is not trusted.
+func private(path string, info fs.FileInfo, trusted func(fs.FileInfo) bool) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("token file %s is not a regular file", path)
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return fmt.Errorf("token file %s has mode %#o and others can reach it; run: chmod 600 %s", path, perm, path)
 	}
-	if !ownedByUs(info) {
+	if !trusted(info) {
 		return fmt.Errorf("token file %s belongs to another user; remove it or set [gateway] token_file to a path of your own", path)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,5 +105,42 @@ func TestTokenByHand(t *testing.T) {
 	got, err := gateway.ReadToken(path)
 	if err != nil || got != strings.Repeat("A-z_", 10) {
 		t.Fatalf("token %q, error %v", got, err)
+	}
+}
+
+// TestRootReadsTheTokenOfAService: root may use the token of another user's host, where nobody but that user can have put it. A host of root
+// does not take it for its own.
+func TestRootReadsTheTokenOfAService(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for name, c := range map[string]struct {
+		dir, file int // whose they are
+		mode      os.FileMode
+		ok        bool
+	}{
+		"all of one user":          {12345, 12345, 0o700, true},
+		"a folder others can read": {12345, 12345, 0o755, true},
+		"a folder of root":         {0, 12345, 0o700, false},
+		"a folder of a third":      {12346, 12345, 0o700, false},
+		"a folder for the group":   {12345, 12345, 0o770, false},
+		"a folder for everybody":   {12345, 12345, 0o777, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "of a service")
+			path, token := filepath.Join(dir, "token"), strings.Repeat("a", 43)
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, []byte(token), 0o600), os.Chown(path, c.file, c.file), os.Chmod(dir, c.mode),
+				os.Chown(dir, c.dir, c.dir)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := gateway.ReadToken(path)
+			if c.ok && got != token || !c.ok && (err == nil || !strings.Contains(err.Error(), "another user")) {
+				t.Errorf("%q, %v", got, err)
+			}
+			if s, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: path}, gateway.Backend{}); err == nil {
+				_ = s.Close()
+				t.Error("a host of root took it")
+			}
+		})
 	}
 }

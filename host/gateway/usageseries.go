@@ -47,7 +47,8 @@ func (s UsageStep) Spans(since, until time.Time, zone *time.Location) []time.Tim
 	at := func(i int) time.Time { return time.Date(y, m, d+i, 0, 0, 0, 0, zone) }
 	switch s {
 	case ByHour:
-		first = since.In(zone).Add(-time.Duration(since.In(zone).Minute())*time.Minute - time.Duration(since.Second())*time.Second - time.Duration(since.Nanosecond()))
+		first = since.In(zone).Add(-time.Duration(since.In(zone).Minute())*time.Minute -
+			time.Duration(since.Second())*time.Second - time.Duration(since.Nanosecond()))
 		at = func(i int) time.Time { return first.Add(time.Duration(i) * time.Hour) }
 	case ByWeek:
 		monday := d - (int(first.Weekday())+6)%7

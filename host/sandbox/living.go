@@ -55,6 +55,12 @@ func (m *Manager) LiveSession(id string) (*Session, bool) {
 	return nil, false
 }
 
+// Containers returns the containers of this instance, with their session and sandbox in the labels.
+func (m *Manager) Containers(ctx context.Context) ([]driver.Owned, error) {
+	owned, err := m.config.Driver.List(ctx, m.config.Instance)
+	return WithOwners(m.config.WorkspaceRoot, m.config.Instance, owned), err
+}
+
 // Usage returns what a container uses now; errors.ErrUnsupported if the engine cannot tell.
 func (m *Manager) Usage(ctx context.Context, id string) (driver.Usage, error) {
 	meter, ok := m.config.Driver.(driver.Meter)

@@ -33,7 +33,8 @@ func (c Channels) ChannelKinds(context.Context) ([]gateway.ChannelKind, error) {
 		}
 		k := gateway.ChannelKind{Plugin: p.Name, Version: p.Version, Description: p.Description, Installed: !plugins.Awaits(name)}
 		for _, secret := range p.Config.Secrets {
-			k.Fields = append(k.Fields, gateway.FormField{Name: secret, Type: config.TypeText, Title: title(secret), Secret: true, Help: setup.SecretHelp(p.Name, secret)})
+			k.Fields = append(k.Fields, gateway.FormField{Name: secret, Type: config.TypeText, Title: title(secret),
+				Secret: true, Help: setup.SecretHelp(p.Name, secret)})
 		}
 		for _, f := range p.Settings.Fields() {
 			k.Fields = append(k.Fields, formField(f))

@@ -79,7 +79,8 @@ func (x *exam) prove(ctx context.Context, name string) {
 	case err != nil:
 		x.down(ChannelDown, name, err.Error(), "flynn channel test "+name)
 	case proof.Login:
-		x.at(Finding{Code: ChannelToken, What: "channel " + name + " waits until a person links it to a device", Mend: "start flynn, then scan the code", Command: "flynn plugin login " + name},
+		x.at(Finding{Code: ChannelToken, What: "channel " + name + " waits until a person links it to a device", Mend: "start flynn, then scan the code",
+			Command: "flynn plugin login " + name},
 			"channels", name)
 	default:
 		x.privacy(name, proof.Detail)
@@ -96,7 +97,8 @@ func (x *exam) channelState(p gateway.PluginStatus) {
 	why := trouble(p)
 	switch credential, refused := strings.CutPrefix(why, plugin.CredentialRefused); {
 	case p.Login:
-		x.at(Finding{Code: ChannelToken, What: "channel " + p.Name + " waits until a person links it to a device", Mend: "scan the code", Command: "flynn plugin login " + p.Name},
+		x.at(Finding{Code: ChannelToken, What: "channel " + p.Name + " waits until a person links it to a device", Mend: "scan the code",
+			Command: "flynn plugin login " + p.Name},
 			"channels", p.Name)
 	case refused:
 		x.refused(p.Name, strings.TrimPrefix(credential, ": "))

@@ -3,6 +3,8 @@ package doctor
 import (
 	"maps"
 	"slices"
+
+	"github.com/flynnhost/flynn/host/buildinfo"
 )
 
 // Area is the part of a Flynn that a finding is about.
@@ -29,6 +31,15 @@ func Areas() []Area {
 
 // Code names a kind of finding. It stays the same from release to release.
 type Code string
+
+// pages is where the pages of this version can be read.
+func pages() string {
+	version := "main"
+	if buildinfo.Released() {
+		version = buildinfo.Version()
+	}
+	return "https://github.com/flynnhost/flynn/tree/" + version + "/docs/help/doctor"
+}
 
 // Page is the page of documentation about a code.
 func (c Code) Page() string { return "docs/help/doctor/" + string(c) + ".md" }

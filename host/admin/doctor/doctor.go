@@ -1,10 +1,10 @@
 // Package doctor looks for what is wrong or weak in a Flynn: its configuration, store, models, channels, sandbox, plugins, policies, files
 // and clock, and what the running host reports. flynn doctor prints what it finds.
 //
-// Start with Run. load.go collects what is looked at. Each area has a file with its checks, which run side by side, each with a deadline: config.go, store.go, models.go,
-// channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the findings; each has a page in
-// docs/help/doctor. Fix mends what needs no person. The checks call the code that flynn serve uses: the package decides nothing about what
-// is accepted.
+// Start with Run. load.go collects what is looked at. Each area has a file with its checks, which run side by side, each with a deadline:
+// config.go, store.go, models.go, channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the
+// findings; each has a page in docs/help/doctor. Fix mends what needs no person. The checks call the code that flynn serve uses: the
+// package decides nothing about what is accepted.
 package doctor
 
 import (
@@ -109,7 +109,8 @@ func Run(ctx context.Context, s Subject) (Report, error) {
 		}
 	}
 	x := &exam{
-		Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{}, Weaker: append([]string{}, backend.WeakerThanLinux()...)},
+		Subject: s, input: in, report: Report{Running: in.Running != nil, Findings: []Finding{}, Unexamined: []string{},
+			Weaker: append([]string{}, backend.WeakerThanLinux()...)},
 		free: sqlite.Free, system: runtime.GOOS,
 	}
 	return x.run(ctx), ctx.Err()

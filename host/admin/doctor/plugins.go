@@ -59,7 +59,8 @@ func (x *exam) changed() {
 	for _, p := range list {
 		if _, err := s.Verify(p.Name); err != nil {
 			x.add(Finding{
-				Code: PluginChanged, What: err.Error(), Mend: "find out who changed it; then remove it, and install it again", Command: "flynn plugin remove --force " + p.Name,
+				Code: PluginChanged, What: err.Error(), Mend: "find out who changed it; then remove it, and install it again",
+				Command: "flynn plugin remove --force " + p.Name,
 			})
 		}
 	}

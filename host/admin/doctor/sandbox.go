@@ -88,7 +88,8 @@ func (x *exam) engineHas(ctx context.Context) {
 		}
 		if err := engine.Supports(s.Runtime); err != nil && !seen["runtime "+s.Runtime] {
 			seen["runtime "+s.Runtime] = true
-			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there", Command: "docker info --format '{{.Runtimes}}'"},
+			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there",
+				Command: "docker info --format '{{.Runtimes}}'"},
 				append(table, "runtime")...)
 		}
 		x.image(ctx, driver, s, table, seen)
@@ -107,5 +108,6 @@ func (x *exam) image(ctx context.Context, driver *docker.Driver, s config.Sandbo
 	if e := cmp.Or(s.Engine, x.Config.Sandbox.Engine); e != "" {
 		on = "--host " + config.ShellWord(e) + " "
 	}
-	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it", Command: "docker " + on + "pull " + config.ShellWord(s.Image)}, append(table, "image")...)
+	x.at(Finding{Code: SandboxImage, What: "the engine does not have the image " + s.Image, Mend: "fetch it",
+		Command: "docker " + on + "pull " + config.ShellWord(s.Image)}, append(table, "image")...)
 }

@@ -24,9 +24,11 @@ func checkStore(ctx context.Context, x *exam) {
 	case ctx.Err() != nil:
 		x.unexamined("the rest of the store, because it is large")
 	case errors.Is(err, sqlite.ErrNewer):
-		x.add(Finding{Code: StoreNewer, What: "the store in " + dir + " is of a newer flynn", Mend: "install that flynn again, or restore a backup from before", Command: "flynn upgrade --check"})
+		x.add(Finding{Code: StoreNewer, What: "the store in " + dir + " is of a newer flynn",
+			Mend: "install that flynn again, or restore a backup from before", Command: "flynn upgrade --check"})
 	case err != nil:
-		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else", Command: "cp -a " + config.ShellWord(dir) + " " + config.ShellWord(dir+".damaged")})
+		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else",
+			Command: "cp -a " + config.ShellWord(dir) + " " + config.ShellWord(dir+".damaged")})
 	case time.Until(h.Latest) > maxOffset:
 		x.clock(-time.Until(h.Latest), "the latest turn in the store")
 	}

@@ -42,7 +42,7 @@ func (r Report) Lines(paint func(colour, text string) string) (lines []string) {
 	if len(r.Findings) == 0 {
 		return append(lines, "nothing is wrong or weak")
 	}
-	return append(lines, fmt.Sprintf("%d wrong, %d weak", wrong, len(r.Findings)-wrong))
+	return append(lines, fmt.Sprintf("%d wrong, %d weak", wrong, len(r.Findings)-wrong), "pages  "+pages())
 }
 
 func (f Finding) lines(word string) []string {

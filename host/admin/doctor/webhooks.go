@@ -25,7 +25,8 @@ func checkWebhooks(ctx context.Context, x *exam) {
 	if why := unreached(ctx, g.PublicURL); why != "" {
 		x.at(Finding{
 			Code: WebhookUnreachable, What: g.PublicURL + " does not lead to this flynn: " + why,
-			Mend: "point the proxy or tunnel behind that address at http://" + g.HooksListen + ", then see", Command: "curl -i " + strings.TrimRight(g.PublicURL, "/") + "/hooks/x",
+			Mend:    "point the proxy or tunnel behind that address at http://" + g.HooksListen + ", then see",
+			Command: "curl -i " + strings.TrimRight(g.PublicURL, "/") + "/hooks/x",
 		}, "gateway", "public_url")
 	}
 }

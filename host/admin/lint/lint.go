@@ -1,8 +1,8 @@
 // Package lint finds policies that cannot work, or cannot work together, and network settings of sandboxes that are probably not meant.
 // None of these is an error of the file: the host would run with it.
 //
-// Start with All, which is the warnings of routes, Policies, which checks the configuration and the modules, and Networks; Chain runs the policies on their own cases, and Log
-// reads what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
+// Start with All, which is the warnings of routes, Policies, which checks the configuration and the modules, and Networks; Chain runs the
+// policies on their own cases, and Log reads what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
 package lint
 
 import (

@@ -27,8 +27,9 @@ func Named(c *config.Config, sources []policy.Source, dirs []string) ([]config.E
 			continue
 		}
 		findings = append(findings, config.Error{
-			File: c.Path, Key: "policies", Problem: fmt.Sprintf("the %s policy %s of %s is not configured, so it is never asked", strings.Join(m.Kinds, " and "), m.Name, dir),
-			Hint: fmt.Sprintf("add [[policies]] with name = %q, path = %q, kinds = %s", m.Name, module, list(m.Kinds)),
+			File: c.Path, Key: "policies",
+			Problem: fmt.Sprintf("the %s policy %s of %s is not configured, so it is never asked", strings.Join(m.Kinds, " and "), m.Name, dir),
+			Hint:    fmt.Sprintf("add [[policies]] with name = %q, path = %q, kinds = %s", m.Name, module, list(m.Kinds)),
 		})
 	}
 	return findings, nil

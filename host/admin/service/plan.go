@@ -110,7 +110,8 @@ func accountFor(path, as string) (*user.User, error) {
 func reachable(path string, as *user.User) error {
 	for _, dir := range []string{"/tmp/", "/var/tmp/"} {
 		if strings.HasPrefix(path, dir) {
-			return fmt.Errorf("%s: a service of the machine has a %s of its own: move it elsewhere, such as to /usr/local/bin or /etc/flynn", path, strings.TrimSuffix(dir, "/"))
+			return fmt.Errorf("%s: a service of the machine has a %s of its own: move it elsewhere, such as to /usr/local/bin or /etc/flynn",
+				path, strings.TrimSuffix(dir, "/"))
 		}
 	}
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -52,11 +52,14 @@ func (s *Settings) SetSecret(ctx context.Context, name, value, by string) (gatew
 	s.editing.Lock()
 	defer s.editing.Unlock()
 	c := s.Holder.Current()
-	if _, _, err := setup.StoreSecret(ctx, c, name, secret, s.Reload); err != nil {
+	_, generation, err := setup.StoreSecret(ctx, c, name, secret, s.Reload)
+	if err != nil {
 		return gateway.StoredSecret{}, conflict(err)
 	}
 	s.Log.Info("secret stored", "by", by, "name", name)
-	return s.stored(c, name, nil), nil
+	out := s.stored(c, name, nil)
+	out.Generation = generation
+	return out, nil
 }
 
 func (s *Settings) stored(c *config.Config, name string, used []string) gateway.StoredSecret {

@@ -20,7 +20,8 @@ func Makers() []Maker {
 	return []Maker{
 		{Name: "anthropic", Title: "Anthropic (Claude)", Provider: "anthropic", KeyEnv: "ANTHROPIC_API_KEY", Model: "claude-sonnet-4-5"},
 		{Name: "openai", Title: "OpenAI (GPT)", Provider: "openai", KeyEnv: "OPENAI_API_KEY", Model: "gpt-5-mini"},
-		{Name: "openrouter", Title: "OpenRouter", Provider: "openai", BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", Model: "openrouter/auto"},
+		{Name: "openrouter", Title: "OpenRouter", Provider: "openai", BaseURL: "https://openrouter.ai/api/v1",
+			KeyEnv: "OPENROUTER_API_KEY", Model: "openrouter/auto"},
 		{Name: "gemini", Title: "Google (Gemini)", Provider: "openai", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
 			KeyEnv: "GEMINI_API_KEY", Model: "gemini-2.5-flash"},
 		{Name: "mistral", Title: "Mistral", Provider: "openai", BaseURL: "https://api.mistral.ai/v1", KeyEnv: "MISTRAL_API_KEY", Model: "mistral-large-latest"},

@@ -23,11 +23,8 @@ func (k *Keeper) Delete(ctx context.Context, key message.SessionKey, by string, 
 			return err
 		}
 		err := k.delete(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
-		if errors.Is(err, store.ErrNotFound) {
-			return store.NotFound(fmt.Sprintf("no session %q (run \"flynn session list\")", key))
-		}
 		if !stop || !errors.Is(err, store.ErrConflict) {
-			return err
+			return Missing(key, err)
 		}
 		select { // a delegated turn ends in another queue
 		case <-time.After(stopPause):
@@ -35,6 +32,14 @@ func (k *Keeper) Delete(ctx context.Context, key message.SessionKey, by string, 
 			return err
 		}
 	}
+}
+
+// Missing replaces the error of a session that does not exist by one for people.
+func Missing(key message.SessionKey, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return store.NotFound(fmt.Sprintf("no session %q (run \"flynn session list\")", key))
+	}
+	return err
 }
 
 // DeleteConversation deletes the sessions of a scope that is one conversation, and ends elevated mode there. Its errors are those of

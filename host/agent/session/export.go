@@ -26,7 +26,7 @@ type Source interface {
 func Export(ctx context.Context, from Source, key message.SessionKey, now time.Time, w io.Writer) error {
 	s, err := from.Session(ctx, key)
 	if err != nil {
-		return fmt.Errorf("export session %s: %w", key, err)
+		return Missing(key, err)
 	}
 	sum, err := from.LatestSummary(ctx, key) // before the turns, so that the turns include those that it stands for
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

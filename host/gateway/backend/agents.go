@@ -132,8 +132,9 @@ func (a Agents) sandbox(made *agent.Agent) *gateway.AgentSandbox {
 	s, _ := a.Machines.Spec(made.Sandbox)
 	s = s.WithDefaults()
 	out := &gateway.AgentSandbox{
-		Name: cmp.Or(made.Sandbox, "default"), Available: true, Image: cmp.Or(s.Dockerfile, s.Image), Network: s.Network, Allowlist: append([]string{}, s.Allowlist...),
-		Memory: s.MemoryBytes, Disk: s.DiskBytes, CPUs: s.CPUs, Pids: s.PidsLimit, Seconds: int(s.Timeout.Seconds()), Runtime: s.Runtime,
+		Name: cmp.Or(made.Sandbox, "default"), Available: true, Image: cmp.Or(s.Dockerfile, s.Image), Network: s.Network,
+		Allowlist: append([]string{}, s.Allowlist...),
+		Memory:    s.MemoryBytes, Disk: s.DiskBytes, CPUs: s.CPUs, Pids: s.PidsLimit, Seconds: int(s.Timeout.Seconds()), Runtime: s.Runtime,
 	}
 	if err := a.Machines.Available(made.Sandbox); err != nil {
 		out.Available, out.Detail = false, machine.Reason(err)

@@ -14,7 +14,8 @@ import (
 )
 
 // UsageSeries implements gateway.Usages.
-func (u Usage) UsageSeries(ctx context.Context, by usage.Key, step gateway.UsageStep, zone *time.Location, top int, f usage.Filter) (gateway.UsageSeries, error) {
+func (u Usage) UsageSeries(ctx context.Context, by usage.Key, step gateway.UsageStep, zone *time.Location, top int,
+	f usage.Filter) (gateway.UsageSeries, error) {
 	spans := step.Spans(f.Since, f.Until, zone)
 	if len(spans) > gateway.MaxSpans+1 {
 		return gateway.UsageSeries{}, gateway.BadRequest(fmt.Sprintf("more than %d spans: choose a longer step or a later since", gateway.MaxSpans))

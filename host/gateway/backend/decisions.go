@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 // Decisions shows the decision log.
 type Decisions struct {
 	Store interface {
+		decisionlog.Source
 		LatestDecisions(ctx context.Context, f journal.DecisionFilter, before int64) ([]journal.Listed, error)
 	}
 }
@@ -105,6 +107,11 @@ func (d Decisions) Decision(ctx context.Context, id int64) (gateway.DecisionDeta
 		}
 	}
 	return out, nil
+}
+
+// ExportDecisions implements gateway.Decisions.
+func (d Decisions) ExportDecisions(ctx context.Context, f journal.DecisionFilter, w io.Writer) error {
+	return decisionlog.Encode(d.Store.EachDecision(ctx, f), w)
 }
 
 // decisionOf returns a row of the log with its texts cut.

@@ -76,8 +76,8 @@ func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Re
 func decision(call gateway.DryRunCall, j agent.Judgement, sender message.SenderKey, notAdmitted string) gateway.DryRunResult {
 	v := j.Decision
 	out := gateway.DryRunResult{
-		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: slices.Concat([]string{}, j.Labels),
-		Args: v.Args, Action: string(v.Action), Where: v.Where, Sandbox: v.Sandbox, Elevated: v.Elevated, Reasons: slices.Concat([]string{}, v.Reasons),
+		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: append([]string{}, j.Labels...),
+		Args: v.Args, Action: string(v.Action), Where: v.Where, Sandbox: v.Sandbox, Elevated: v.Elevated, Reasons: append([]string{}, v.Reasons...),
 		Refusal: v.Refusal, Policies: gateway.PolicyAnswers(v.Records),
 	}
 	if j.Lease != nil {

@@ -23,7 +23,8 @@ func (s Status) Intro(channel string, owner message.SenderKey) gateway.Intro {
 }
 
 func demoNotice(path, tier string) string {
-	return "This is the demo model. It repeats what it hears, and calls tools only as told below. For a real model run: " + config.CommandLine(path, "model add "+tier)
+	return "This is the demo model. It repeats what it hears, and calls tools only as told below. For a real model run: " +
+		config.CommandLine(path, "model add "+tier)
 }
 
 var statusTry = gateway.Suggestion{Text: "/status", Does: "shows who answers here, and with which model"}

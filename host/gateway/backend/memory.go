@@ -23,7 +23,6 @@ var _ gateway.Memory = Memory{}
 
 // Notes implements gateway.Memory.
 func (m Memory) Notes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
-	q.Latest = true
 	return m.Store.SearchNotes(ctx, q)
 }
 

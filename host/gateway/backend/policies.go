@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -75,6 +76,13 @@ func (p Policies) Policy(ctx context.Context, name string) (gateway.PolicyDetail
 	slices.Reverse(changes)
 	d.Versions = append(d.Versions, changes...)
 	return d, err
+}
+
+// PolicyChanges implements gateway.Policies.
+func (p Policies) PolicyChanges(ctx context.Context, name string) ([]journal.Change, error) {
+	changes, err := p.Store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name, Limit: math.MaxInt32})
+	slices.Reverse(changes)
+	return changes, err
 }
 
 // PolicySource implements gateway.Policies.

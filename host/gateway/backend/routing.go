@@ -58,7 +58,12 @@ func (r Routing) TryRoute(ctx context.Context, t gateway.RouteTry) (gateway.Rout
 	if set, ok := policies.(*policy.Set); ok {
 		policies = withoutShadows{set}
 	}
-	d, records, err := r.Runner.JudgeRoute(ctx, gen, policies, m)
+	suppose := agent.Supposed{Agent: t.Chosen}
+	if t.Session != nil {
+		facts := t.Session.Facts()
+		suppose.Session = &facts
+	}
+	d, records, err := r.Runner.JudgeRoute(ctx, gen, policies, m, suppose)
 	if err != nil {
 		return gateway.RouteExplanation{}, err
 	}

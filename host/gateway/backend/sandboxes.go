@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
@@ -29,6 +30,7 @@ type Sandboxes struct {
 		Live() []sandbox.Living
 		LiveSession(id string) (*sandbox.Session, error)
 		Usage(ctx context.Context, id string) (driver.Usage, error)
+		Containers(ctx context.Context) ([]driver.Owned, error)
 		Specs() map[string]spec.Spec
 		Address() string
 	}
@@ -86,6 +88,28 @@ func liveSandbox(l sandbox.Living, address string) gateway.LiveSandbox {
 		ID: l.ID, Session: l.Session, Agent: l.Session.Agent(), Name: l.Name, Image: l.Image, Driver: address, Runtime: l.Spec.Runtime, Network: l.Spec.Network,
 		Since: l.Since, Idle: l.Idle, Processes: processes, TasksLimit: l.Spec.PidsLimit, MemoryLimit: l.Spec.MemoryBytes,
 	}
+}
+
+// Containers implements gateway.Sandboxes.
+func (s Sandboxes) Containers(ctx context.Context) ([]gateway.Container, error) {
+	owned, err := s.Fleet.Containers(ctx)
+	if err != nil {
+		return nil, as(err, store.ErrConflict) // there is no engine
+	}
+	return Containers(owned), nil
+}
+
+// Containers returns containers of the engine as the gateway shows them.
+func Containers(owned []driver.Owned) []gateway.Container {
+	list := []gateway.Container{}
+	for _, o := range owned {
+		list = append(list, gateway.Container{
+			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: message.WorkspaceKey(o.Labels[driver.LabelSession]),
+			Sandbox: o.Labels[driver.LabelSandbox], Expires: o.Labels[driver.LabelExpires],
+			State: o.State, Image: o.Image, Created: o.Created.UTC().Format(time.RFC3339),
+		})
+	}
+	return list
 }
 
 // SandboxRules implements gateway.Sandboxes.

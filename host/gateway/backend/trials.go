@@ -198,11 +198,11 @@ func (t *Trials) RunPolicyCases(ctx context.Context, name string) (author.Report
 }
 
 // ShadowReports implements gateway.PolicyTrials.
-func (t *Trials) ShadowReports(ctx context.Context, name string, since time.Time) ([]shadowlog.Report, error) {
-	if _, err := t.policies.Engine.Source(name); err != nil {
-		return nil, ofPolicy(err)
+func (t *Trials) ShadowReports(ctx context.Context, f journal.ShadowFilter, examples int) ([]shadowlog.Report, error) {
+	if examples == 0 {
+		examples = -1 // none; 0 is the usual number
 	}
-	reports, err := shadowlog.Reports(ctx, t.log, journal.ShadowFilter{Policy: name, Since: since}, maxGroupExamples)
+	reports, err := shadowlog.Reports(ctx, t.log, f, examples)
 	for i := range reports {
 		reports[i].Groups = reports[i].Groups[:min(len(reports[i].Groups), maxGroups)]
 	}

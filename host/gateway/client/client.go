@@ -48,15 +48,34 @@ func Ask(ctx context.Context, c *config.Config, method, path string, body, answe
 
 // Send sends a request to the running host and decodes its answer.
 func Send(ctx context.Context, c *config.Config, method, path, kind string, content io.Reader, answer any) error {
-	token, err := gateway.ReadToken(c.Gateway.TokenFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrNotRunning // the first start creates it
+	r, err := remoteOf(c)
+	if err == nil {
+		err = r.Send(ctx, method, path, kind, content, answer)
 	}
+	return notRunning(err)
+}
+
+// Open returns the running host's answer to a GET as it comes, however long it is and takes. The caller closes it.
+func Open(ctx context.Context, c *config.Config, path string) (io.ReadCloser, error) {
+	r, err := remoteOf(c)
 	if err != nil {
-		return err
+		return nil, notRunning(err)
 	}
-	err = Remote{URL: "http://" + c.Gateway.Listen, Token: token}.Send(ctx, method, path, kind, content, answer)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	resp, err := r.do(ctx, http.MethodGet, path, "application/json", nil)
+	if err != nil {
+		return nil, notRunning(err)
+	}
+	return resp.Body, nil
+}
+
+func remoteOf(c *config.Config) (Remote, error) {
+	token, err := gateway.ReadToken(c.Gateway.TokenFile)
+	return Remote{URL: "http://" + c.Gateway.Listen, Token: token}, err
+}
+
+// notRunning returns ErrNotRunning for the errors that say so: the first start creates the token file.
+func notRunning(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return ErrNotRunning
 	}
 	return err

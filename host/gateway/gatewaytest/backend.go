@@ -120,7 +120,8 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Events: b, People: people{b}, SignIns: b, Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Events: b, People: people{b}, SignIns: b,
+		Explains: b, Files: b, Keys: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.
@@ -142,7 +143,8 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 	c.info.Last = time.Now()
 	c.senders = append(c.senders, m.SenderKey())
 	c.queue = append(c.queue, m)
-	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
+	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID,
+		Text: m.Text, Files: m.FileNames()})
 	b.changed(c)
 	b.next(c)
 	return nil

@@ -28,7 +28,8 @@ type routing struct{ gateway.Routing }
 
 func (a routing) register(r *registrar) {
 	const subject = "Agents"
-	add(r, Operation{ID: "get-routing", Method: http.MethodGet, Path: "/routing", Subject: subject, Least: owner, Summary: "The rules in the order in which they are tried"},
+	add(r, Operation{ID: "get-routing", Method: http.MethodGet, Path: "/routing", Subject: subject, Least: owner,
+		Summary: "The rules in the order in which they are tried"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) (gateway.RoutingTable, error) {
 			return a.Routing.Routing(ctx)
 		})

@@ -20,7 +20,8 @@ type ByID struct {
 
 func (a approvals) register(r *registrar) {
 	const subject = "Approvals"
-	add(r, Operation{ID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Subject: subject, Least: guest, Summary: "The requests that wait for a person, oldest first; an owner sees all, others their own"},
+	add(r, Operation{ID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Subject: subject, Least: guest,
+		Summary: "The requests that wait for a person, oldest first; an owner sees all, others their own"},
 		func(ctx context.Context, by gateway.Caller, _ *struct{}) ([]gateway.Approval, error) {
 			list, err := a.Approvals.Approvals(ctx)
 			return by.ApprovalViews(a.Approvals, list), err
@@ -29,7 +30,8 @@ func (a approvals) register(r *registrar) {
 		ByID
 		Body gateway.Answer
 	}
-	act(r, Operation{ID: "decide-approval", Method: http.MethodPost, Path: "/approvals/{id}/decision", Subject: subject, Least: owner, Summary: "Answer a request, once or for longer"},
+	act(r, Operation{ID: "decide-approval", Method: http.MethodPost, Path: "/approvals/{id}/decision", Subject: subject, Least: owner,
+		Summary: "Answer a request, once or for longer"},
 		func(ctx context.Context, by gateway.Caller, in *decision) error {
 			return gateway.Decide(ctx, a.Approvals, in.ID, in.Body, string(by.Sender))
 		})
@@ -47,7 +49,8 @@ func (a approvals) register(r *registrar) {
 		Since   time.Time `query:"since" doc:"Leave out what is older, such as 2026-11-21T12:00:00Z"`
 		Paging
 	}
-	add(r, Operation{ID: "list-audit", Method: http.MethodGet, Path: "/audit", Subject: subject, Least: owner, Summary: "When grants were made, used and ended, oldest first; the next page has those before"},
+	add(r, Operation{ID: "list-audit", Method: http.MethodGet, Path: "/audit", Subject: subject, Least: owner,
+		Summary: "When grants were made, used and ended, oldest first; the next page has those before"},
 		func(ctx context.Context, _ gateway.Caller, in *filter) (page gateway.Page[consent.AuditRow], err error) {
 			f := consent.AuditFilter{Kind: in.Kind, Subject: in.Subject, Since: in.Since, Limit: in.Limit + 1}
 			if f.Below, err = gateway.NumberCursor(in.Cursor); err != nil {

@@ -16,7 +16,8 @@ const proofTimeout = 11 * time.Minute
 
 func (c channels) register(r *registrar) {
 	const subject = "Channels"
-	add(r, Operation{ID: "list-channels", Method: http.MethodGet, Path: "/channels", Subject: subject, Least: owner, Summary: "Every channel of the configuration with its state"},
+	add(r, Operation{ID: "list-channels", Method: http.MethodGet, Path: "/channels", Subject: subject, Least: owner,
+		Summary: "Every channel of the configuration with its state"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.Channel, error) {
 			return orEmpty(c.Channels.Channels(ctx))
 		})
@@ -31,7 +32,8 @@ func (c channels) register(r *registrar) {
 		func(ctx context.Context, _ gateway.Caller, in *adding) (gateway.ChannelAccount, error) {
 			return c.ProveChannel(ctx, in.Body)
 		})
-	add(r, Operation{ID: "add-channel", Method: http.MethodPost, Path: "/channels", Subject: subject, Least: owner, Timeout: proofTimeout, Status: http.StatusCreated,
+	add(r, Operation{ID: "add-channel", Method: http.MethodPost, Path: "/channels", Subject: subject, Least: owner,
+		Timeout: proofTimeout, Status: http.StatusCreated,
 		Body: 1 << 20, Summary: "Prove a channel, store its secrets, and add it to the configuration"},
 		func(ctx context.Context, by gateway.Caller, in *adding) (gateway.ChannelAccount, error) {
 			return c.AddChannel(ctx, in.Body, string(by.Sender))

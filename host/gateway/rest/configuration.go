@@ -51,8 +51,9 @@ func (c configuration) register(r *registrar) {
 		func(ctx context.Context, _ gateway.Caller, in *section) ([]gateway.ConfigurationKey, error) {
 			return orEmpty(c.ConfigurationKeys(ctx, in.Section))
 		})
-	add(r, Operation{ID: "check-configuration", Method: http.MethodPost, Path: "/configuration/check", Subject: aboutConfiguration, Least: owner, Timeout: time.Minute,
-		Body: editBody, Summary: "Try an edit as flynn config check does, without making it: problems, the difference, and which parts it restarts"},
+	add(r, Operation{ID: "check-configuration", Method: http.MethodPost, Path: "/configuration/check", Subject: aboutConfiguration, Least: owner,
+		Timeout: time.Minute,
+		Body:    editBody, Summary: "Try an edit as flynn config check does, without making it: problems, the difference, and which parts it restarts"},
 		func(ctx context.Context, _ gateway.Caller, in *editing) (gateway.ConfigurationCheck, error) {
 			return c.CheckConfiguration(ctx, in.Body)
 		})
@@ -72,8 +73,8 @@ func (c configuration) register(r *registrar) {
 			Former  string `json:"former,omitempty" maxLength:"64" doc:"The text to bring back; without it the one before"`
 		}
 	}
-	add(r, Operation{ID: "undo-configuration", Method: http.MethodPost, Path: "/configuration/undo", Subject: aboutConfiguration, Least: owner, Timeout: reloadTimeout,
-		Summary: "Bring back the text before, or another former one"},
+	add(r, Operation{ID: "undo-configuration", Method: http.MethodPost, Path: "/configuration/undo", Subject: aboutConfiguration, Least: owner,
+		Timeout: reloadTimeout, Summary: "Bring back the text before, or another former one"},
 		func(ctx context.Context, by gateway.Caller, in *undo) (gateway.ConfigurationEdited, error) {
 			former := in.Body.Former
 			if former == "" {

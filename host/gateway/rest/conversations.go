@@ -17,7 +17,7 @@ const deleteTimeout = 25 * time.Second
 
 // InConversation is the path of a conversation.
 type InConversation struct {
-	Channel      string `path:"channel" minLength:"1" maxLength:"256" doc:"The channel instance; web and terminal are this machine's, and console that of people who are signed in"`
+	Channel      string `path:"channel" minLength:"1" maxLength:"256" doc:"web and terminal are this machine's, console is that of people who are signed in"`
 	Conversation string `path:"conversation" minLength:"1" maxLength:"256" doc:"The conversation's id on the channel"`
 }
 
@@ -27,7 +27,8 @@ func (c conversations) register(r *registrar) {
 		Paging
 		From string `query:"from" enum:"all,people,programs" default:"all" doc:"Whose: programs are API clients and schedules"`
 	}
-	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: guest, Summary: "All conversations of this machine, latest first; for members and guests their own private ones"},
+	add(r, Operation{ID: "list-conversations", Method: http.MethodGet, Path: "/conversations", Subject: subject, Least: guest,
+		Summary: "All conversations of this machine, latest first; for members and guests their own private ones"},
 		func(ctx context.Context, by gateway.Caller, in *choice) (gateway.Page[gateway.ConversationInfo], error) {
 			f := gateway.ConversationFilter{From: gateway.ConversationFrom(in.From), Cursor: in.Cursor, Limit: in.Limit}
 			if !by.Owner() {
@@ -63,7 +64,8 @@ func (c conversations) register(r *registrar) {
 			}
 			return accepted{in.Body.ID}, c.Submit(ctx, m)
 		})
-	act(r, Operation{ID: "stop-turn", Method: http.MethodPost, Path: path + "/stop", Subject: subject, Least: guest, Summary: "End the running turn; without one nothing happens"},
+	act(r, Operation{ID: "stop-turn", Method: http.MethodPost, Path: path + "/stop", Subject: subject, Least: guest,
+		Summary: "End the running turn; without one nothing happens"},
 		func(ctx context.Context, by gateway.Caller, in *InConversation) error {
 			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
 				return err

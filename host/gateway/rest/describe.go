@@ -172,8 +172,8 @@ func printable(s string) bool {
 }
 
 func refuse(ctx huma.Context, p *gateway.Problem) {
+	ctx.SetHeader("Content-Type", gateway.ProblemType) // before the status, which ends the headers
 	ctx.SetStatus(p.Status)
-	ctx.SetHeader("Content-Type", gateway.ProblemType)
 	_ = strictJSON.Marshal(ctx.BodyWriter(), p)
 }
 
@@ -185,7 +185,7 @@ func role(by gateway.Caller) string {
 }
 
 // problem turns an error of the backend into the answer.
-func (r *registrar) problem(op Operation, err error) error {
+func (r *registrar) problem(op Operation, err error) problem {
 	p := gateway.ProblemOf(err)
 	if p.Status >= http.StatusInternalServerError {
 		r.log.Warn("gateway request failed", "operation", op.ID, "error", err)

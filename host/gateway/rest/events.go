@@ -36,7 +36,8 @@ func (e *events) register(r *registrar) {
 	}
 	op := r.describe(Operation{ID: "watch-events", Method: http.MethodGet, Path: "/events", Subject: "Events", Least: guest,
 		Summary: "What changes, as server-sent events: first ready, then each change by its kind, and reset if what was missed is not known any more"})
-	op.Responses = map[string]*huma.Response{"200": {Description: "A stream that does not end by itself", Content: map[string]*huma.MediaType{"text/event-stream": {}}}}
+	op.Responses = map[string]*huma.Response{"200": {Description: "A stream that does not end by itself",
+		Content: map[string]*huma.MediaType{"text/event-stream": {}}}}
 	huma.Register(r.huma, op, func(ctx context.Context, in *position) (*huma.StreamResponse, error) {
 		after := in.Last
 		if after < 0 {

@@ -16,7 +16,8 @@ func (h halting) register(r *registrar) {
 			Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, for those who find everything halted"`
 		}
 	}
-	act(r, Operation{ID: "halt", Method: http.MethodPut, Path: "/halt", Subject: "Host", Least: owner, Summary: "End all answers and programs at once; further messages wait"},
+	act(r, Operation{ID: "halt", Method: http.MethodPut, Path: "/halt", Subject: "Host", Least: owner,
+		Summary: "End all answers and programs at once; further messages wait"},
 		func(ctx context.Context, by gateway.Caller, in *reason) error {
 			return h.Halt(ctx, true, in.Body.Reason, string(by.Sender))
 		})

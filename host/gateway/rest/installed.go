@@ -36,13 +36,13 @@ func (p installed) register(r *registrar) {
 		ByName
 		Body gateway.PluginSource
 	}
-	add(r, Operation{ID: "upgrade-plugin", Method: http.MethodPost, Path: "/installed-plugins/{name}/upgrade", Subject: subject, Least: owner, Timeout: installTimeout,
-		Summary: "Move a plugin to another version; the host tries it, and goes back when it does not run"},
+	add(r, Operation{ID: "upgrade-plugin", Method: http.MethodPost, Path: "/installed-plugins/{name}/upgrade", Subject: subject, Least: owner,
+		Timeout: installTimeout, Summary: "Move a plugin to another version; the host tries it, and goes back when it does not run"},
 		func(ctx context.Context, by gateway.Caller, in *upgrade) (gateway.InstalledPlugin, error) {
 			return p.UpgradePlugin(ctx, in.Name, in.Body, string(by.Sender))
 		})
-	add(r, Operation{ID: "rollback-plugin", Method: http.MethodPost, Path: "/installed-plugins/{name}/rollback", Subject: subject, Least: owner, Timeout: installTimeout,
-		Summary: "Move a plugin to the version before"},
+	add(r, Operation{ID: "rollback-plugin", Method: http.MethodPost, Path: "/installed-plugins/{name}/rollback", Subject: subject, Least: owner,
+		Timeout: installTimeout, Summary: "Move a plugin to the version before"},
 		func(ctx context.Context, by gateway.Caller, in *ByName) (gateway.InstalledPlugin, error) {
 			return p.RollbackPlugin(ctx, in.Name, string(by.Sender))
 		})
@@ -71,7 +71,8 @@ func (p installed) register(r *registrar) {
 		ByName
 		Force bool `query:"force" doc:"Remove it even if a channel or tool provider uses it"`
 	}
-	act(r, Operation{ID: "remove-plugin", Method: http.MethodDelete, Path: "/installed-plugins/{name}", Subject: subject, Least: owner, Summary: "Delete an installed plugin"},
+	act(r, Operation{ID: "remove-plugin", Method: http.MethodDelete, Path: "/installed-plugins/{name}", Subject: subject, Least: owner,
+		Summary: "Delete an installed plugin"},
 		func(ctx context.Context, by gateway.Caller, in *removing) error {
 			return p.RemovePlugin(ctx, in.Name, in.Force, string(by.Sender))
 		})

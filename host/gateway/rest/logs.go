@@ -30,7 +30,8 @@ func (l logs) register(r *registrar) {
 		Turn    string `query:"turn" maxLength:"256"`
 		Limit   int    `query:"limit" minimum:"1" maximum:"2000" default:"2000"`
 	}
-	add(r, Operation{ID: "list-logs", Method: http.MethodGet, Path: "/logs", Subject: subject, Least: owner, Summary: "The last records of the host's log, oldest first; the next page has those that come later"},
+	add(r, Operation{ID: "list-logs", Method: http.MethodGet, Path: "/logs", Subject: subject, Least: owner,
+		Summary: "The last records of the host's log, oldest first; the next page has those that come later"},
 		func(_ context.Context, _ gateway.Caller, in *filter) (page gateway.Page[hostlog.Record], err error) {
 			after, _ := strconv.ParseUint(in.Cursor, 10, 64) // too large a number is of an earlier host, as any is that is above the last
 			f := hostlog.Filter{After: after, Area: in.Area, Channel: in.Channel, Session: in.Session, Turn: in.Turn, Limit: in.Limit}
@@ -45,7 +46,8 @@ func (l logs) register(r *registrar) {
 			}
 			return whole(page), nil
 		})
-	add(r, Operation{ID: "list-repeats", Method: http.MethodGet, Path: "/logs/repeats", Subject: subject, Least: owner, Summary: "The warnings and errors that the log repeated within the last hour"},
+	add(r, Operation{ID: "list-repeats", Method: http.MethodGet, Path: "/logs/repeats", Subject: subject, Least: owner,
+		Summary: "The warnings and errors that the log repeated within the last hour"},
 		func(context.Context, gateway.Caller, *struct{}) ([]hostlog.Repeat, error) {
 			return orEmpty(l.Repeats(time.Now().Add(-RepeatedWithin), RepeatedAtLeast), nil)
 		})

@@ -15,36 +15,14 @@ import (
 // memory shows what agents remember, and lets people correct it.
 type memory struct{ gateway.Memory }
 
-// NoteFilter chooses notes.
-type NoteFilter struct {
-	Q      string `query:"q" maxLength:"256" doc:"Words that all occur in the key or the text"`
-	Agent  string `query:"agent" maxLength:"256"`
-	Person string `query:"person" maxLength:"1024" doc:"Only notes about this sender, such as telegram:12345"`
-	Shared bool   `query:"shared" doc:"Only notes about no person"`
-	Key    string `query:"key" maxLength:"256"`
-}
-
-// query is the filter as the store takes it.
-func (f NoteFilter) query() (notes.NoteQuery, error) {
-	q := notes.NoteQuery{Agent: f.Agent, Key: f.Key, Words: f.Q}
-	switch {
-	case f.Person != "" && f.Shared:
-		return q, gateway.BadRequest("choose person or shared")
-	case f.Person != "":
-		q.Persons = []string{f.Person}
-	case f.Shared:
-		q.Persons = []string{notes.Own}
-	}
-	return q, nil
-}
-
 func (m memory) register(r *registrar) {
 	const subject = "Memory"
 	type filter struct {
-		NoteFilter
+		gateway.NoteFilter
 		Paging
 	}
-	add(r, Operation{ID: "list-notes", Method: http.MethodGet, Path: "/memory/notes", Subject: subject, Least: owner, Summary: "Notes, the latest first, with where they are from"},
+	add(r, Operation{ID: "list-notes", Method: http.MethodGet, Path: "/memory/notes", Subject: subject, Least: owner,
+		Summary: "Notes, the latest first, with where they are from"},
 		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[notes.Note], error) {
 			return m.page(ctx, in.NoteFilter, in.Paging)
 		})
@@ -61,7 +39,8 @@ func (m memory) register(r *registrar) {
 			return m.MendNote(ctx, in.ID, in.Body.Was, in.Body.Text, string(by.Sender))
 		})
 	type choice struct{ Body gateway.Forget }
-	add(r, Operation{ID: "forget", Method: http.MethodPost, Path: "/memory/forget", Subject: subject, Least: owner, Timeout: deleteTimeout, Summary: "Delete notes; answers with them"},
+	add(r, Operation{ID: "forget", Method: http.MethodPost, Path: "/memory/forget", Subject: subject, Least: owner, Timeout: deleteTimeout,
+		Summary: "Delete notes; answers with them"},
 		func(ctx context.Context, _ gateway.Caller, in *choice) ([]notes.Note, error) {
 			if len(in.Body.Queries()) == 0 {
 				return nil, gateway.BadRequest(`choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
@@ -70,8 +49,8 @@ func (m memory) register(r *registrar) {
 		})
 }
 
-func (m memory) page(ctx context.Context, f NoteFilter, p Paging) (gateway.Page[notes.Note], error) {
-	q, err := f.query()
+func (m memory) page(ctx context.Context, f gateway.NoteFilter, p Paging) (gateway.Page[notes.Note], error) {
+	q, err := f.Query()
 	if err == nil && p.Cursor != "" {
 		q.Before, err = positionOf(p.Cursor)
 	}

@@ -16,7 +16,8 @@ const testTimeout = 28 * time.Second
 
 func (m models) register(r *registrar) {
 	const subject = "Models"
-	add(r, Operation{ID: "list-models", Method: http.MethodGet, Path: "/models", Subject: subject, Least: owner, Summary: "The models of the tiers, and how they are"},
+	add(r, Operation{ID: "list-models", Method: http.MethodGet, Path: "/models", Subject: subject, Least: owner,
+		Summary: "The models of the tiers, and how they are"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.ModelTier, error) {
 			return orEmpty(m.Models.Models(ctx))
 		})

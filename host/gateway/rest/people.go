@@ -21,7 +21,8 @@ type OfPerson struct {
 
 func (p people) register(r *registrar) {
 	const subject = "People"
-	add(r, Operation{ID: "list-people", Method: http.MethodGet, Path: "/people", Subject: subject, Least: owner, Summary: "Who asks to be let in, and then who is in"},
+	add(r, Operation{ID: "list-people", Method: http.MethodGet, Path: "/people", Subject: subject, Least: owner,
+		Summary: "Who asks to be let in, and then who is in"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.AccessEntry, error) {
 			return orEmpty(p.Access.Access(ctx))
 		})
@@ -31,7 +32,8 @@ func (p people) register(r *registrar) {
 			Approve bool   `json:"approve"`
 		}
 	}
-	add(r, Operation{ID: "decide-pairing", Method: http.MethodPost, Path: "/people/decision", Subject: subject, Least: owner, Summary: "Let somebody in by the code, or do not"},
+	add(r, Operation{ID: "decide-pairing", Method: http.MethodPost, Path: "/people/decision", Subject: subject, Least: owner,
+		Summary: "Let somebody in by the code, or do not"},
 		func(ctx context.Context, by gateway.Caller, in *decision) (gateway.AccessEntry, error) {
 			return p.DecidePairing(ctx, in.Body.Code, in.Body.Approve, string(by.Sender))
 		})
@@ -41,7 +43,8 @@ func (p people) register(r *registrar) {
 			Role string `json:"role" enum:"guest,member" doc:"Owners are set in flynn.toml"`
 		}
 	}
-	act(r, Operation{ID: "set-role", Method: http.MethodPatch, Path: "/people/{sender}", Subject: subject, Least: owner, Summary: "Make a paired person a guest or a member"},
+	act(r, Operation{ID: "set-role", Method: http.MethodPatch, Path: "/people/{sender}", Subject: subject, Least: owner,
+		Summary: "Make a paired person a guest or a member"},
 		func(ctx context.Context, by gateway.Caller, in *role) error {
 			return p.SetPairingRole(ctx, in.Sender, in.Body.Role, string(by.Sender))
 		})

@@ -2,11 +2,9 @@ package rest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
@@ -16,14 +14,7 @@ import (
 // persons shows all that the host has of people, gives it to them, and deletes it.
 type persons struct{ gateway.People }
 
-// Bounds of what takes longer than other answers.
-const (
-	eraseTimeout  = 25 * time.Second
-	exportTimeout = 10 * time.Minute
-)
-
-// exportType is the media type of an export.
-const exportType = "application/zip"
+const eraseTimeout = 25 * time.Second
 
 func (p persons) register(r *registrar) {
 	const subject = "People"
@@ -65,8 +56,18 @@ func (p persons) register(r *registrar) {
 		func(ctx context.Context, by gateway.Caller, in *OfPerson) (gateway.Erased, error) {
 			return p.Erase(ctx, in.Sender, string(by.Sender))
 		})
-	p.export(r, Operation{ID: "export-person", Method: http.MethodGet, Path: "/people/{sender}/export", Subject: subject, Least: guest,
-		Summary: "What the host has of a person, as a zip file; members and guests ask for their own"})
+	export(r, Operation{ID: "export-person", Method: http.MethodGet, Path: "/people/{sender}/export", Subject: subject, Least: guest,
+		Summary: "What the host has of a person, as a zip file, in which person.json names the rest; members and guests ask for their own"},
+		"application/zip", "flynn-export.zip",
+		func(ctx context.Context, by gateway.Caller, in *OfPerson, w io.Writer) error {
+			if err := oneself(by, in.Sender); err != nil {
+				return err
+			}
+			if _, err := p.Person(ctx, in.Sender); err != nil {
+				return err
+			}
+			return p.Export(ctx, in.Sender, w)
+		})
 }
 
 // oneself refuses members and guests what is another person's, as if there were nobody of that name.
@@ -75,34 +76,4 @@ func oneself(by gateway.Caller, sender message.SenderKey) error {
 		return nil
 	}
 	return store.NotFound("nobody of this name is you")
-}
-
-// export adds the operation that answers with a file, which is written as it is made.
-func (p persons) export(r *registrar, op Operation) {
-	described := r.describe(op)
-	described.Responses = map[string]*huma.Response{"200": {
-		Description: "person.json names what else is in it", Content: map[string]*huma.MediaType{exportType: {}},
-	}}
-	huma.Register(r.huma, described, func(ctx context.Context, in *OfPerson) (*huma.StreamResponse, error) {
-		by := gateway.CallerOf(ctx)
-		err := oneself(by, in.Sender)
-		if err == nil {
-			_, err = p.Person(ctx, in.Sender) // before the answer begins
-		}
-		if err != nil {
-			return nil, r.problem(op, err)
-		}
-		return &huma.StreamResponse{Body: func(ctx huma.Context) {
-			request, w := humago.Unwrap(ctx)
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTimeout))
-			bounded, cancel := context.WithTimeout(request.Context(), exportTimeout)
-			defer cancel()
-			w.Header().Set("Content-Type", exportType)
-			w.Header().Set("Content-Disposition", `attachment; filename="flynn-export.zip"`)
-			if err := p.Export(bounded, in.Sender, w); err != nil {
-				r.log.Warn("an export was cut off", "operation", op.ID, "error", err)
-				panic(http.ErrAbortHandler) // so that the client does not take it for whole
-			}
-		}}, nil
-	})
 }

@@ -25,7 +25,8 @@ func (p plugins) register(r *registrar) {
 		OfInstance
 		After uint64 `query:"after" doc:"The seq of a line: only later ones"`
 	}
-	add(r, Operation{ID: "list-plugin-lines", Method: http.MethodGet, Path: "/plugins/{instance}/logs", Subject: subject, Least: owner, Summary: "The last lines of an instance's log"},
+	add(r, Operation{ID: "list-plugin-lines", Method: http.MethodGet, Path: "/plugins/{instance}/logs", Subject: subject, Least: owner,
+		Summary: "The last lines of an instance's log"},
 		func(ctx context.Context, _ gateway.Caller, in *after) ([]gateway.PluginLine, error) {
 			return orEmpty(p.PluginLogs(ctx, in.Instance, in.After))
 		})
@@ -38,7 +39,8 @@ func (p plugins) register(r *registrar) {
 			}
 			return gateway.NewPluginLogin(code)
 		})
-	act(r, Operation{ID: "restart-plugin", Method: http.MethodPost, Path: "/plugins/{instance}/restart", Subject: subject, Least: owner, Summary: "Restart an instance's process; a quarantine ends"},
+	act(r, Operation{ID: "restart-plugin", Method: http.MethodPost, Path: "/plugins/{instance}/restart", Subject: subject, Least: owner,
+		Summary: "Restart an instance's process; a quarantine ends"},
 		func(ctx context.Context, _ gateway.Caller, in *OfInstance) error {
 			return p.RestartPlugin(ctx, in.Instance)
 		})

@@ -3,10 +3,13 @@ package rest
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // policies shows policies and rolls them back, and tries calls.
@@ -25,8 +28,8 @@ func (p policies) register(r *registrar) {
 	}
 	if p.Policies != nil {
 		p.shown(r)
-		add(r, Operation{ID: "roll-back-policy", Method: http.MethodPost, Path: "/policies/{name}/rollback", Subject: "Policies", Least: owner, Timeout: askingTimeout,
-			Summary: "Put an older module of a policy in force, or the policy file again"},
+		add(r, Operation{ID: "roll-back-policy", Method: http.MethodPost, Path: "/policies/{name}/rollback", Subject: "Policies", Least: owner,
+			Timeout: askingTimeout, Summary: "Put an older module of a policy in force, or the policy file again"},
 			func(ctx context.Context, _ gateway.Caller, in *rollback) (gateway.PolicyStatus, error) {
 				if in.Body.Clear && in.Body.To != "" {
 					return gateway.PolicyStatus{}, gateway.BadRequest(`send {"to":"DIGEST"}, {} or {"clear":true}`)
@@ -47,13 +50,30 @@ func (p policies) register(r *registrar) {
 // shown adds what shows policies.
 func (p policies) shown(r *registrar) {
 	const subject = "Policies"
-	add(r, Operation{ID: "list-policies", Method: http.MethodGet, Path: "/policies", Subject: subject, Least: owner, Summary: "The policies in the order in which they are asked"},
+	add(r, Operation{ID: "list-policies", Method: http.MethodGet, Path: "/policies", Subject: subject, Least: owner,
+		Summary: "The policies in the order in which they are asked"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.PolicyStatus, error) {
 			return orEmpty(p.Policies.Policies(ctx))
 		})
-	add(r, Operation{ID: "get-policy", Method: http.MethodGet, Path: "/policies/{name}", Subject: subject, Least: owner, Summary: "One policy with its latest changes, latest first"},
+	add(r, Operation{ID: "get-policy", Method: http.MethodGet, Path: "/policies/{name}", Subject: subject, Least: owner,
+		Summary: "One policy with its latest changes, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.PolicyDetail, error) {
 			return p.Policy(ctx, in.Name)
+		})
+	type changes struct {
+		Policy string `query:"policy" maxLength:"256" doc:"The name of a policy; all of them if it is absent"`
+		Paging
+	}
+	add(r, Operation{ID: "list-policy-changes", Method: http.MethodGet, Path: "/policy-changes", Subject: subject, Least: owner,
+		Summary: "Modules that were loaded, refused and rolled back, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *changes) (page gateway.Page[journal.Change], err error) {
+			before, err := gateway.NumberCursor(in.Cursor)
+			if err != nil {
+				return page, err
+			}
+			list, err := p.PolicyChanges(ctx, in.Policy)
+			list = slices.DeleteFunc(list, func(c journal.Change) bool { return before > 0 && c.ID >= before })
+			return gateway.PageOf(list, in.Limit, func(c journal.Change) string { return strconv.FormatInt(c.ID, 10) }), err
 		})
 	add(r, Operation{ID: "get-policy-source", Method: http.MethodGet, Path: "/policies/{name}/source", Subject: subject, Least: owner,
 		Summary: "The text files of a policy's folder, where it lies beside the module"},

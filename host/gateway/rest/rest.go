@@ -85,7 +85,8 @@ func (a *API) Operations() []Operation { return a.make().ops }
 func (a *API) describe(version string) *served {
 	s := &served{mux: http.NewServeMux()}
 	config := huma.DefaultConfig("Flynn", version)
-	config.Info.Description = "What a running Flynn can tell and do. Every request carries a token (Authorization: Bearer TOKEN), and comes from no page or from " +
+	config.Info.Description = "What a running Flynn can tell and do. " +
+		"Every request carries a token (Authorization: Bearer TOKEN), and comes from no page or from " +
 		"the gateway's own. Errors are problems as RFC 9457 has them. Requests that write take an Idempotency-Key, but for uploads of files and imports of " +
 		"sessions, which are read as they come: a file has the same handle however often it is sent, and a session is imported once. Long lists come in pages: " +
 		"send the next of one as the cursor of the following."

@@ -42,9 +42,15 @@ func (in InWorkspace) name() (string, error) {
 
 func (s sandboxes) register(r *registrar) {
 	const subject = "Sandboxes"
-	add(r, Operation{ID: "list-sandboxes", Method: http.MethodGet, Path: "/sandboxes", Subject: subject, Least: owner, Summary: "The live sandboxes, the oldest first"},
+	add(r, Operation{ID: "list-sandboxes", Method: http.MethodGet, Path: "/sandboxes", Subject: subject, Least: owner,
+		Summary: "The live sandboxes, the oldest first"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.LiveSandbox, error) {
 			return orEmpty(s.Sandboxes.Sandboxes(ctx))
+		})
+	add(r, Operation{ID: "list-containers", Method: http.MethodGet, Path: "/sandboxes/containers", Subject: subject, Least: owner,
+		Summary: "All containers of this host on the engine, with those of the pool and the paused ones"},
+		func(ctx context.Context, _ gateway.Caller, _ *struct{}) ([]gateway.Container, error) {
+			return orEmpty(s.Containers(ctx))
 		})
 	add(r, Operation{ID: "list-sandbox-rules", Method: http.MethodGet, Path: "/sandboxes/rules", Subject: subject, Least: owner,
 		Summary: "The configured sandboxes, and what programs in them may reach"},
@@ -71,8 +77,8 @@ func (s sandboxes) register(r *registrar) {
 			Sandbox string `json:"sandbox,omitempty" maxLength:"256" doc:"The name of a configured one; empty is [sandbox]"`
 		}
 	}
-	add(r, Operation{ID: "start-selftest", Method: http.MethodPost, Path: "/sandboxes/selftest", Subject: subject, Least: owner, Status: http.StatusAccepted, Timeout: askingTimeout,
-		Summary: "Attack a sandbox of a configured kind from inside; one at a time"},
+	add(r, Operation{ID: "start-selftest", Method: http.MethodPost, Path: "/sandboxes/selftest", Subject: subject, Least: owner,
+		Status: http.StatusAccepted, Timeout: askingTimeout, Summary: "Attack a sandbox of a configured kind from inside; one at a time"},
 		func(ctx context.Context, by gateway.Caller, in *start) (selftest.State, error) {
 			return s.StartSelfTest(ctx, in.Body.Sandbox, string(by.Sender))
 		})
@@ -107,7 +113,8 @@ func (s sandboxes) files(r *registrar, subject string) {
 }
 
 // download adds an operation that answers with a file, which browsers keep and never show.
-func download[In any](r *registrar, op Operation, open func(ctx context.Context, by gateway.Caller, in *In) (f io.ReadCloser, name string, size int64, err error)) {
+func download[In any](r *registrar, op Operation,
+	open func(ctx context.Context, by gateway.Caller, in *In) (f io.ReadCloser, name string, size int64, err error)) {
 	made := r.describe(op)
 	made.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}
 	huma.Register(r.huma, made, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {

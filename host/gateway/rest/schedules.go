@@ -29,7 +29,8 @@ func (s schedules) register(r *registrar) {
 		Timing string `query:"timing" required:"true" minLength:"1" maxLength:"512" doc:"Five fields as in crontab(5), or a time span such as 30m"`
 		Zone   string `query:"zone" maxLength:"64" doc:"The zone of the five fields, such as Europe/Berlin; the machine's if it is absent"`
 	}
-	add(r, Operation{ID: "preview-schedule", Method: http.MethodGet, Path: "/schedules/preview", Subject: subject, Least: owner, Summary: "The next times of a timing"},
+	add(r, Operation{ID: "preview-schedule", Method: http.MethodGet, Path: "/schedules/preview", Subject: subject, Least: owner,
+		Summary: "The next times of a timing"},
 		func(_ context.Context, _ gateway.Caller, in *timing) (gateway.SchedulePreview, error) {
 			return s.PreviewSchedule(in.Timing, in.Zone)
 		})
@@ -37,12 +38,14 @@ func (s schedules) register(r *registrar) {
 		ByName
 		Paging
 	}
-	add(r, Operation{ID: "list-runs", Method: http.MethodGet, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "The last runs of a schedule, latest first"},
+	add(r, Operation{ID: "list-runs", Method: http.MethodGet, Path: "/schedules/{name}/runs", Subject: subject, Least: owner,
+		Summary: "The last runs of a schedule, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *runs) (gateway.Page[gateway.ScheduleRun], error) {
 			list, err := s.ScheduleRuns(ctx, in.Name, in.Cursor, in.Limit+1)
 			return gateway.PageOf(list, in.Limit, func(r gateway.ScheduleRun) string { return r.Event }), err
 		})
-	add(r, Operation{ID: "run-schedule", Method: http.MethodPost, Path: "/schedules/{name}/runs", Subject: subject, Least: owner, Summary: "Start a run now, besides those that are due"},
+	add(r, Operation{ID: "run-schedule", Method: http.MethodPost, Path: "/schedules/{name}/runs", Subject: subject, Least: owner,
+		Summary: "Start a run now, besides those that are due"},
 		func(ctx context.Context, _ gateway.Caller, in *ByName) (gateway.ScheduleRun, error) {
 			return s.RunSchedule(ctx, in.Name)
 		})
@@ -52,7 +55,8 @@ func (s schedules) register(r *registrar) {
 // changes registers the operations that change schedules.
 func (s schedules) changes(r *registrar, subject string) {
 	type fresh struct{ Body gateway.NewSchedule }
-	add(r, Operation{ID: "add-schedule", Method: http.MethodPost, Path: "/schedules", Subject: subject, Least: owner, Status: http.StatusCreated, Timeout: editTimeout,
+	add(r, Operation{ID: "add-schedule", Method: http.MethodPost, Path: "/schedules", Subject: subject, Least: owner,
+		Status: http.StatusCreated, Timeout: editTimeout,
 		Body: 256 << 10, Summary: "Add a schedule to flynn.toml, and put it in force"},
 		func(ctx context.Context, _ gateway.Caller, in *fresh) (gateway.ScheduleStatus, error) {
 			return s.AddSchedule(ctx, in.Body)
@@ -65,8 +69,8 @@ func (s schedules) changes(r *registrar, subject string) {
 			gateway.ScheduleKeys
 		}
 	}
-	add(r, Operation{ID: "change-schedule", Method: http.MethodPatch, Path: "/schedules/{name}", Subject: subject, Least: owner, Timeout: editTimeout, Body: 256 << 10,
-		Summary: "Pause or resume a schedule, or change its keys in flynn.toml"},
+	add(r, Operation{ID: "change-schedule", Method: http.MethodPatch, Path: "/schedules/{name}", Subject: subject, Least: owner,
+		Timeout: editTimeout, Body: 256 << 10, Summary: "Pause or resume a schedule, or change its keys in flynn.toml"},
 		func(ctx context.Context, by gateway.Caller, in *change) (gateway.ScheduleStatus, error) {
 			b := in.Body
 			pauses := b.Paused != nil && *b.Paused

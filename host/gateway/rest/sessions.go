@@ -2,34 +2,65 @@ package rest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// sessions imports and deletes sessions.
+// sessions shows, exports, imports and deletes sessions.
 type sessions struct{ gateway.Sessions }
 
 const importTimeout = 25 * time.Second
 
+// sessionType is the media type of an exported session.
+const sessionType = "application/jsonl"
+
+// OfSession is the path of what belongs to a session.
+type OfSession struct {
+	Key message.SessionKey `path:"key" minLength:"1" maxLength:"1024" doc:"channel:conversation:agent"`
+}
+
 func (s sessions) register(r *registrar) {
 	const subject = "Sessions"
-	type removal struct {
-		Key  message.SessionKey `path:"key" minLength:"1" maxLength:"1024" doc:"channel:conversation:agent"`
-		Stop bool               `query:"stop" doc:"End a running turn first; without it the deletion is refused while one runs"`
+	add(r, Operation{ID: "list-sessions", Method: http.MethodGet, Path: "/sessions", Subject: subject, Least: owner, Summary: "All sessions, latest first"},
+		func(ctx context.Context, _ gateway.Caller, in *Paging) (gateway.Page[gateway.SessionInfo], error) {
+			list, err := s.Sessions.Sessions(ctx)
+			return paged(list, *in, func(v gateway.SessionInfo) string { return position(v.Last, string(v.Key)) }), err
+		})
+	type pieces struct {
+		OfSession
+		Paging
 	}
-	act(r, Operation{ID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{key}", Subject: subject, Least: owner, Timeout: deleteTimeout, Summary: "Delete a session, with its files"},
+	add(r, Operation{ID: "get-transcript", Method: http.MethodGet, Path: "/sessions/{key}/transcript", Subject: subject, Least: owner,
+		Summary: "What was said and done in a session, oldest first; the limit counts turns"},
+		func(ctx context.Context, _ gateway.Caller, in *pieces) (gateway.Page[session.Piece], error) {
+			return wholeOr(s.Transcript(ctx, in.Key, in.Cursor, in.Limit))
+		})
+	export(r, Operation{ID: "export-session", Method: http.MethodGet, Path: "/sessions/{key}/export", Subject: subject, Least: owner,
+		Summary: "A session as the file that import-session takes"}, sessionType, "flynn-session.jsonl",
+		func(ctx context.Context, _ gateway.Caller, in *OfSession, w io.Writer) error {
+			return s.ExportSession(ctx, in.Key, w)
+		})
+	type removal struct {
+		OfSession
+		Stop bool `query:"stop" doc:"End a running turn first; without it the deletion is refused while one runs"`
+	}
+	act(r, Operation{ID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{key}", Subject: subject, Least: owner, Timeout: deleteTimeout,
+		Summary: "Delete a session, with its files"},
 		func(ctx context.Context, by gateway.Caller, in *removal) error {
 			return s.DeleteSession(ctx, in.Key, string(by.Sender), in.Stop)
 		})
 	type file struct{ Streamed }
-	add(r, Operation{ID: "import-session", Method: http.MethodPost, Path: "/sessions/import", Subject: subject, Least: owner, Timeout: importTimeout, Body: gateway.MaxImport,
-		Takes: "application/jsonl", Summary: "Import a file of flynn session export"},
-		func(ctx context.Context, _ gateway.Caller, in *file) (gateway.ImportedSession, error) {
+	add(r, Operation{ID: "import-session", Method: http.MethodPost, Path: "/sessions/import", Subject: subject, Least: owner,
+		Timeout: importTimeout, Body: gateway.MaxImport,
+		Takes: sessionType, Summary: "Import a file of flynn session export"},
+		func(ctx context.Context, _ gateway.Caller, in *file) (gateway.SessionInfo, error) {
 			return s.ImportSession(ctx, in.body)
 		})
 }

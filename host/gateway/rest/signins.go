@@ -23,15 +23,18 @@ func (s signIns) register(r *registrar) {
 			Code string `json:"code" minLength:"1" maxLength:"256" doc:"What follows #sign-in= in the link"`
 		}
 	}
-	add(r, Operation{ID: "sign-in", Method: http.MethodPost, Path: "/sign-in", Subject: subject, Least: anybody, Summary: "Use a link of the chat command /console, which is good once; needs no token"},
+	add(r, Operation{ID: "sign-in", Method: http.MethodPost, Path: "/sign-in", Subject: subject, Least: anybody,
+		Summary: "Use a link of the chat command /console, which is good once; needs no token"},
 		func(ctx context.Context, _ gateway.Caller, in *code) (gateway.SignedIn, error) {
 			return s.SignIn(ctx, in.Body.Code)
 		})
-	add(r, Operation{ID: "list-sign-ins", Method: http.MethodGet, Path: "/sign-ins", Subject: subject, Least: guest, Summary: "Where people are signed in, latest first; an owner sees all, others their own"},
+	add(r, Operation{ID: "list-sign-ins", Method: http.MethodGet, Path: "/sign-ins", Subject: subject, Least: guest,
+		Summary: "Where people are signed in, latest first; an owner sees all, others their own"},
 		func(_ context.Context, by gateway.Caller, _ *struct{}) ([]gateway.SignIn, error) {
 			return orEmpty(s.SignIns.SignIns(whose(by)), nil)
 		})
-	act(r, Operation{ID: "end-sign-in", Method: http.MethodDelete, Path: "/sign-ins/{id}", Subject: subject, Least: guest, Summary: "Sign out at once; an owner everybody, others themselves"},
+	act(r, Operation{ID: "end-sign-in", Method: http.MethodDelete, Path: "/sign-ins/{id}", Subject: subject, Least: guest,
+		Summary: "Sign out at once; an owner everybody, others themselves"},
 		func(ctx context.Context, by gateway.Caller, in *ByID) error {
 			return s.EndSignIn(ctx, in.ID, whose(by), string(by.Sender))
 		})

@@ -24,7 +24,8 @@ func (c conversations) registerTalk(r *registrar) {
 		Paging
 		Q string `query:"q" required:"true" minLength:"1" maxLength:"200" doc:"Words, all of which were said; the last may be the beginning of one"`
 	}
-	add(r, Operation{ID: "search", Method: http.MethodGet, Path: "/search", Subject: subject, Least: guest, Timeout: talkTimeout, Summary: "What was said with some words, latest first"},
+	add(r, Operation{ID: "search", Method: http.MethodGet, Path: "/search", Subject: subject, Least: guest, Timeout: talkTimeout,
+		Summary: "What was said with some words, latest first"},
 		func(ctx context.Context, by gateway.Caller, in *words) (gateway.Page[gateway.Hit], error) {
 			of := by.Sender
 			if by.Owner() {
@@ -49,7 +50,8 @@ func (c conversations) registerTalk(r *registrar) {
 		InConversation
 		Body gateway.Fork
 	}
-	add(r, Operation{ID: "fork-conversation", Method: http.MethodPost, Path: path + "/forks", Subject: subject, Least: guest, Timeout: talkTimeout, Status: http.StatusCreated,
+	add(r, Operation{ID: "fork-conversation", Method: http.MethodPost, Path: path + "/forks", Subject: subject, Least: guest,
+		Timeout: talkTimeout, Status: http.StatusCreated,
 		Summary: "Begin a conversation of one's own with what was said here up to an entry; the files of the workspace are not part of it"},
 		func(ctx context.Context, by gateway.Caller, in *fork) (gateway.ConversationName, error) {
 			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
@@ -69,7 +71,8 @@ func (c conversations) registerExport(r *registrar, op Operation) {
 	}
 	types := map[string]string{"markdown": "text/markdown; charset=utf-8", "jsonl": "application/jsonl"}
 	described := r.describe(op)
-	described.Responses = map[string]*huma.Response{"200": {Description: "The file", Content: map[string]*huma.MediaType{"text/markdown": {}, "application/jsonl": {}}}}
+	described.Responses = map[string]*huma.Response{"200": {Description: "The file",
+		Content: map[string]*huma.MediaType{"text/markdown": {}, "application/jsonl": {}}}}
 	huma.Register(r.huma, described, func(ctx context.Context, in *export) (*huma.StreamResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout(op))
 		defer cancel()

@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // trials tries modules of policies on what is recorded.
@@ -26,7 +27,8 @@ func (t trials) register(r *registrar) {
 		SinceTime
 	}
 	add(r, Operation{ID: "replay-policy", Method: http.MethodPost, Path: "/policies/{name}/replays", Subject: subject, Least: owner, Timeout: askingTimeout,
-		Body: gateway.MaxModule, Takes: "application/wasm", Summary: "Ask a module the recorded decisions of a policy, and show what it would change; nothing else happens to it"},
+		Body: gateway.MaxModule, Takes: "application/wasm",
+		Summary: "Ask a module the recorded decisions of a policy, and show what it would change; nothing else happens to it"},
 		func(ctx context.Context, _ gateway.Caller, in *replay) (gateway.PolicyReplay, error) {
 			return t.ReplayPolicy(ctx, in.Name, in.Since, in.body)
 		})
@@ -45,12 +47,13 @@ func (t trials) register(r *registrar) {
 			return t.RunPolicyCases(ctx, in.Name)
 		})
 	type shadow struct {
-		ByName
 		SinceTime
+		Policy   string `query:"policy" maxLength:"256" doc:"The name of a shadow policy; all of them if it is absent"`
+		Examples int    `query:"examples" minimum:"0" maximum:"100" default:"3" doc:"How many decisions of each group are shown"`
 	}
-	add(r, Operation{ID: "get-policy-shadow", Method: http.MethodGet, Path: "/policies/{name}/shadow", Subject: subject, Least: owner,
-		Summary: "What a shadow policy would have changed, for each of its modules, the latest first"},
+	add(r, Operation{ID: "list-shadow-reports", Method: http.MethodGet, Path: "/shadow-reports", Subject: subject, Least: owner,
+		Summary: "What shadow policies would have changed, for each of their modules, the latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *shadow) ([]shadowlog.Report, error) {
-			return orEmpty(t.ShadowReports(ctx, in.Name, in.Since))
+			return orEmpty(t.ShadowReports(ctx, journal.ShadowFilter{Policy: in.Policy, Since: in.Since}, in.Examples))
 		})
 }

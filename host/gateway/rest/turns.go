@@ -23,7 +23,8 @@ func (t turns) register(r *registrar) {
 	type turn struct {
 		ID string `path:"id" minLength:"1" maxLength:"256" doc:"The id of a turn, or message/N with the slash as %2F"`
 	}
-	add(r, Operation{ID: "explain-turn", Method: http.MethodGet, Path: "/turns/{id}", Subject: subject, Least: guest, Summary: "What the host did with a message, and why"},
+	add(r, Operation{ID: "explain-turn", Method: http.MethodGet, Path: "/turns/{id}", Subject: subject, Least: guest,
+		Summary: "What the host did with a message, and why"},
 		func(ctx context.Context, by gateway.Caller, in *turn) (gateway.TurnTrace, error) {
 			trace, err := t.Explain(ctx, in.ID)
 			return t.show(ctx, by, trace, err)
@@ -32,7 +33,8 @@ func (t turns) register(r *registrar) {
 		Channel      string `query:"channel" maxLength:"256"`
 		Conversation string `query:"conversation" maxLength:"256"`
 	}
-	add(r, Operation{ID: "explain-latest", Method: http.MethodGet, Path: "/turns/latest", Subject: subject, Least: guest, Summary: "The same for the latest message, of a channel, of a conversation or of all; members and guests name a conversation of theirs"},
+	add(r, Operation{ID: "explain-latest", Method: http.MethodGet, Path: "/turns/latest", Subject: subject, Least: guest,
+		Summary: "The same for the latest message, of a channel, of a conversation or of all; members and guests name a conversation of theirs"},
 		func(ctx context.Context, by gateway.Caller, in *place) (gateway.TurnTrace, error) {
 			trace, err := t.ExplainLast(ctx, in.Channel, in.Conversation)
 			return t.show(ctx, by, trace, err)

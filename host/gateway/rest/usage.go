@@ -24,7 +24,8 @@ func (u usage) register(r *registrar) {
 		Since time.Time `query:"since" doc:"Leave out what is older, such as 2026-03-01T12:00:00Z"`
 		Until time.Time `query:"until" doc:"The first moment that does not count"`
 	}
-	add(r, Operation{ID: "get-usage", Method: http.MethodGet, Path: "/usage", Subject: subject, Least: guest, Summary: "Tokens and money of model calls; for members and guests of their own"},
+	add(r, Operation{ID: "get-usage", Method: http.MethodGet, Path: "/usage", Subject: subject, Least: guest,
+		Summary: "Tokens and money of model calls; for members and guests of their own"},
 		func(ctx context.Context, by gateway.Caller, in *query) ([]gateway.UsageSum, error) {
 			sums, err := u.Usage(ctx, in.By, keys.Filter{Sender: whose(by), Since: in.Since, Until: in.Until})
 			return gateway.UsageSums(sums), err
@@ -54,7 +55,8 @@ func (u usage) register(r *registrar) {
 			}
 			return u.UsageSeries(ctx, in.By, in.Step, zone, in.Top, keys.Filter{Sender: whose(by), Since: in.Since, Until: in.Until})
 		})
-	add(r, Operation{ID: "list-held", Method: http.MethodGet, Path: "/usage/held", Subject: subject, Least: guest, Summary: "Bytes, sandboxes and processes that each sender holds; for members and guests what they hold"},
+	add(r, Operation{ID: "list-held", Method: http.MethodGet, Path: "/usage/held", Subject: subject, Least: guest,
+		Summary: "Bytes, sandboxes and processes that each sender holds; for members and guests what they hold"},
 		func(ctx context.Context, by gateway.Caller, _ *struct{}) ([]gateway.Held, error) {
 			list, err := u.Held(ctx)
 			if !by.Owner() {
@@ -62,7 +64,8 @@ func (u usage) register(r *registrar) {
 			}
 			return orEmpty(list, err)
 		})
-	add(r, Operation{ID: "get-budgets", Method: http.MethodGet, Path: "/budgets", Subject: subject, Least: owner, Summary: "Today's budgets of the host and its agents, and what is left"},
+	add(r, Operation{ID: "get-budgets", Method: http.MethodGet, Path: "/budgets", Subject: subject, Least: owner,
+		Summary: "Today's budgets of the host and its agents, and what is left"},
 		func(ctx context.Context, _ gateway.Caller, _ *struct{}) (gateway.Budgets, error) {
 			return u.Budgets(ctx)
 		})

@@ -28,6 +28,15 @@ func (f *Fleet) LiveSession(id string) (*sandbox.Session, error) {
 	return nil, fmt.Errorf("%w: no live sandbox %.64q", machine.ErrNotFound, id)
 }
 
+// Containers returns all containers of this instance on the engine.
+func (f *Fleet) Containers(ctx context.Context) ([]driver.Owned, error) {
+	m := f.sandboxes()
+	if m == nil {
+		return nil, f.AsOfNow()
+	}
+	return m.Containers(ctx)
+}
+
 // Usage returns what a container uses now.
 func (f *Fleet) Usage(ctx context.Context, id string) (driver.Usage, error) {
 	if m := f.sandboxes(); m != nil {

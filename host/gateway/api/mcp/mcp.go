@@ -104,7 +104,8 @@ func askTool(agent api.Agent) *mcp.Tool {
 		properties["directory"] = map[string]any{"type": "string", "description": directoryHelp}
 	}
 	return &mcp.Tool{
-		Name: "ask_" + agent.Name, Description: fmt.Sprintf("Asks the agent %q of this Flynn. The agent has its own model, tools and memory of the session.", agent.Name),
+		Name:        "ask_" + agent.Name,
+		Description: fmt.Sprintf("Asks the agent %q of this Flynn. The agent has its own model, tools and memory of the session.", agent.Name),
 		InputSchema: object(properties, "message"),
 	}
 }

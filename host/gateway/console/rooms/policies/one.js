@@ -85,7 +85,7 @@ function Cases({ name }) {
 }
 
 function Shadow({ name }) {
-  const reports = useLive(at`/policies/${name}/shadow`, "decisions");
+  const reports = useLive(at`/shadow-reports?policy=${name}`, "decisions");
   return html`<${Loaded} of=${reports}>${(list) => (list.length === 0 ? html`<${Empty}>${t("policies.noShadow")}<//>`
     : list.map((r) => html`<div key=${r.digest}><p>${t("policies.shadowOn", { file: digest(r.file), against: r.against || t("policies.wholeChain") })}</p><${Difference} of=${r} /></div>`))}<//>`;
 }
