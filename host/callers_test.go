@@ -82,6 +82,7 @@ var operations = map[string]struct {
 	"get-policy-source":   {path: "/policies/none/source", owner: 404},
 	"replay-policy":       {path: "/policies/none/replays", body: "no module", owner: 404},
 	"run-policy-cases":    {path: "/policies/none/cases", owner: 404},
+	"change-policy":       {path: "/policies/none", body: `{"shadow":true}`, owner: 404},
 	"get-policy-shadow":   {path: "/policies/none/shadow", owner: 404},
 	"list-decisions":      {owner: 200},
 	"get-decision":        {path: "/decisions/99999", owner: 404},

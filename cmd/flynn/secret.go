@@ -48,12 +48,8 @@ func setSecret(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("nothing is stored, because the running flynn does not answer: %w", err)
 	}
-	var reload edit.Reload
-	if ok {
-		reload = running.Reload
-	}
 	o, s := newOutput(ctx, cmd), stored{Running: ok}
-	if s.Path, s.Generation, err = setup.StoreSecret(ctx, c, name, secret, reload); err != nil {
+	if s.Path, s.Generation, err = setup.StoreSecret(ctx, editorOf(ctx, c.Path, running, ok), c, edit.Author{}, name, secret); err != nil {
 		return err
 	}
 	if !ok {
