@@ -9,48 +9,12 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
-
-// inForce gives the areas the configuration in force.
-type inForce struct{ h *Host }
-
-func (r inForce) now() (*config.Config, *route.Roles) {
-	g := r.h.current.Load()
-	return g.config, g.Roles
-}
-
-func (r inForce) config() *config.Config { return r.h.current.Load().config }
-func (r inForce) access() config.Access  { return r.config().Access }
-func (r inForce) pairRole() string       { return r.config().Access.PairRole }
-
-// streams reports whether answers on a channel are shown while they are written.
-func (r inForce) streams(channel string) bool { return r.config().Channels[channel].Stream }
-
-// Admit implements channel.Admitter.
-func (r inForce) Admit(m message.Message) channel.Admission { return r.h.current.Load().gate.Admit(m) }
-
-// Refusal implements command.Rules.
-func (r inForce) Refusal(m message.Message) string { return r.h.current.Load().gate.Refusal(m) }
-
-// Role implements command.Rules.
-func (r inForce) Role(channel string, sender message.SenderKey) string {
-	return r.h.current.Load().Roles.Of(channel, sender)
-}
-
-// Scope implements command.Rules.
-func (r inForce) Scope(m message.Message) string { return r.h.current.Load().scopes.Scope(m) }
-
-// Persons implements command.Rules.
-func (r inForce) Persons(sender message.SenderKey) []message.SenderKey {
-	return r.h.current.Load().scopes.Persons(sender)
-}
 
 // scopes gives commands the host's conversation scopes.
 type scopes struct{ h *Host }
@@ -109,11 +73,6 @@ func (h turns) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
 	h.commands.Order(ctx, scope, row)
 }
 
-// InForce implements agent.Generations.
-func (r inForce) InForce() (*agent.Generation, agent.Policies) { return r.h.inForce() }
-
-var _ agent.Generations = inForce{}
-
 // views shows turns over channels.
 type views struct{ *channel.Live }
 
@@ -149,21 +108,13 @@ func (h *Host) look(ctx context.Context, scope string, m message.Message) (comma
 		Scope: now.Scope, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
-	if model, ok := g.config.Models[s.Tier]; ok {
+	if model, ok := g.Config.Models[s.Tier]; ok {
 		s.Model = model.Title()
 	}
-	if a, ok := g.config.Agents[s.Agent]; ok {
+	if a, ok := g.Config.Agents[s.Agent]; ok {
 		s.Tiers, s.OwnModel = assemble.Tiers(a), a.Kind == "cli"
 	}
 	return s, nil
-}
-
-// maxNotes returns the bound of the configuration in force.
-func (h *Host) maxNotes() int {
-	if g := h.current.Load(); g != nil {
-		return g.config.Memory.MaxNotes
-	}
-	return 0
 }
 
 // compact carries out the command to compact the conversation of a message.
@@ -180,4 +131,4 @@ func (s state) Generation() uint64        { return s.h.current.Load().Number }
 func (s state) Waiting() map[string]int   { return s.h.outbox.Waiting() }
 func (s state) Pools() pool.Stats         { return s.h.fleet.PoolStats() }
 func (s state) Policies() []policy.Status { return s.h.policies.Status() }
-func (s state) Models() []model.Status    { return s.h.current.Load().models.Status() }
+func (s state) Models() []model.Status    { return s.h.current.Load().Models.Status() }

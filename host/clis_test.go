@@ -353,7 +353,7 @@ kind = "cli"
 	}
 	s.expect(s.ask("wget -S -O - "+model.URL+"/ || wget -S -O - http://model.invalid:8080/ || echo nothing"), "nothing", "403")
 	s.expect(s.ask("wget -S -O - http://"+own+"/ || echo nothing"), "nothing", "403")
-	if other := specs.CLI(s.host.current.Load().config, "other"); len(other.Credentials) != 0 || len(other.Allowlist) != 1 {
+	if other := specs.CLI(s.host.current.Load().Config, "other"); len(other.Credentials) != 0 || len(other.Allowlist) != 1 {
 		t.Errorf("the other agent has %+v", other)
 	}
 	if len(seen) > 0 {

@@ -87,7 +87,7 @@ func TestACriticalChannelThatIsDownKeepsTheHostFromServing(t *testing.T) {
 
 func TestACriticalChannelInQuarantineEndsTheStart(t *testing.T) {
 	h := criticalHost(t, "config = { schema = \"plugin.toml\" }\nrun = { tls = \"none\" }\n", "critical = true\n")
-	manifest := h.current.Load().config.Plugins.DevPaths["broken"] + "/plugin.toml"
+	manifest := h.current.Load().Config.Plugins.DevPaths["broken"] + "/plugin.toml"
 	if err := os.Remove(manifest); err != nil { // a plugin that is not there is quarantined at once
 		t.Fatal(err)
 	}

@@ -132,8 +132,8 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 	t.Run("when its time is over", func(t *testing.T) {
 		s.ask("old")
 		g := *s.host.current.Load()
-		c := *g.config
-		g.config = &c
+		c := *g.Config
+		g.Config = &c
 		s.host.current.Store(&g)
 		for _, v := range []struct {
 			days  int

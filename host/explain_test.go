@@ -82,7 +82,7 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	if last, err := h.backend().Explains.ExplainLast(ctx, "web", "main"); err != nil || last.Text() != asked.Text() {
 		t.Errorf("the last of the running host: %v\n%s", err, last.Text())
 	}
-	c := h.current.Load().config
+	c := h.current.Load().Config
 	for name, read := range map[string]func() (explain.Trace, error){
 		"by id": func() (explain.Trace, error) { return admin.Explain(ctx, c, asked.ID) },
 		"last":  func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, "web", "main") },

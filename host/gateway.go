@@ -11,34 +11,32 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/gateway/api/openai"
 	"github.com/flynnhost/flynn/host/gateway/backend"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
-	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
 // backend returns the gateway's backend.
 func (h *Host) backend() gateway.Backend {
-	policies := backend.Policies{Engine: h.policies, Store: h.store}
+	policies := backend.Policies{Engine: h.policies, Store: h.store, Editor: h.editor}
 	edits := h.settings()
 	return gateway.Backend{
 		Conversations: h.conversations(),
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
 		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
 		Status:        h.status(),
-		Access:        backend.Access{Pairings: h.pairings, SignIns: h.signIns, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Access:        backend.Access{Pairings: h.pairings, SignIns: h.signIns, Roles: h.current.Roles},
 		Files:         backend.Files{Keeper: h.files},
 		Events:        h.feed,
 		Explains:      explain.Reader{Store: h.store},
 		Halter:        backend.Halt{Switch: h.kill},
 		Keys:          h.store,
 		Logs:          h.recent,
-		DryRuns:       backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
+		DryRuns:       backend.DryRuns{Current: h.now, Pin: h.current.InForce, Runner: h.runner, Grants: h.approvals},
 		Memory:        backend.Memory{Store: h.store, Log: h.log},
 
 		Configurations: edits, Secrets: edits,
-		Channels:  channels.Channels{Settings: edits, Launcher: h.launcher, States: h.channelStates},
+		Channels:  channels.Channels{Current: h.holder.Current, Editor: h.editor, Launcher: h.launcher, States: h.channelStates},
 		Doctor:    &doctor.Self{Subject: h.subject()},
 		Installed: backend.Installed{Config: h.holder.Current, Log: h.log},
 		People:    h.people(),
@@ -49,17 +47,14 @@ func (h *Host) backend() gateway.Backend {
 		Turns:     explain.Lister{Store: h.store},
 		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
 		Agents:    backend.Agents{Current: h.now, Runner: h.runner, Machines: h.fleet, Budgets: h.budgets},
-		Routing:   backend.Routing{Current: h.now, Pin: h.inForce, Runner: h.runner, Judge: h.judge, Policies: policies},
+		Routing:   backend.Routing{Current: h.now, Pin: h.current.InForce, Runner: h.runner, Judge: h.current.Judge, Policies: policies},
 		Models:    &backend.Models{Current: h.now, Runner: h.runner},
-		Reloads:   backend.Reload{Holder: h.holder},
-		Schedules: backend.Schedules{Scheduler: h.schedules, Edits: h.edits},
+		Reloads:   backend.Reload{Holder: h.holder, Editor: h.editor},
+		Schedules: backend.Schedules{Scheduler: h.schedules, Editor: h.editor},
 		SignIns:   h.signedIn(),
 		Usages:    h.usage(),
 	}
 }
-
-// judge decides whether a message would be admitted now.
-func (h *Host) judge(m message.Message) (decision, why string) { return h.current.Load().gate.Judge(m) }
 
 // status reports on the host.
 func (h *Host) status() backend.Status {
@@ -75,14 +70,14 @@ func (h *Host) usage() backend.Usage {
 }
 
 func (h *Host) signedIn() backend.SignIns {
-	return backend.SignIns{Service: h.signIns, Admitted: inForce{h}.admitted}
+	return backend.SignIns{Service: h.signIns, Admitted: h.current.AtConsole}
 }
 
 func (h *Host) people() backend.People {
 	return backend.People{
-		Config: inForce{h}.config, Roles: func() *route.Roles { return h.current.Load().Roles }, Pairings: h.pairings, SignIns: h.signedIn(),
-		Usage: h.usage(), Media: h.files.Media(), Keeper: h.sessions, Files: h.fleet, Persons: inForce{h}.Persons, Store: h.store,
-		Edit: backend.Editor{Holder: h.holder, Getenv: h.getenv, Checks: Checks(), One: &h.editing},
+		Config: h.current.Config, Roles: h.current.Roles, Pairings: h.pairings, SignIns: h.signedIn(),
+		Usage: h.usage(), Media: h.files.Media(), Keeper: h.sessions, Files: h.fleet, Persons: h.current.Persons, Store: h.store,
+		Editor: h.editor,
 	}
 }
 
@@ -98,15 +93,14 @@ func (h *Host) clientAPIs() *gateway.ClientAPIs {
 		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: h.files, Store: h.store,
 	}, func() string { return store.NewID(time.Now()) })
 	return &gateway.ClientAPIs{
-		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
-		Owner:  config.Gatekeeper, OpenAI: openai.New(h.questions), MCP: mcp.New(h.questions, h.version),
+		Client: h.current.Client, Owner: config.Gatekeeper, OpenAI: openai.New(h.questions), MCP: mcp.New(h.questions, h.version),
 	}
 }
 
 // now returns the generation in force.
 func (h *Host) now() backend.InForce {
 	g := h.current.Load()
-	return backend.InForce{Generation: g.Generation, Config: g.config, Tiers: g.models}
+	return backend.InForce{Generation: g.Generation, Config: g.Config, Tiers: g.Models}
 }
 
 // parts implements the interfaces of package backend that the gateway's requests need.

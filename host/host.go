@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,10 +27,11 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
-	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/watch"
+	"github.com/flynnhost/flynn/host/inforce"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
@@ -100,7 +100,6 @@ type Host struct {
 	elevated  *elevate.Mode
 	pairings  *pairing.Service
 	signIns   *signin.Service
-	editing   sync.Mutex // of flynn.toml
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
@@ -119,7 +118,7 @@ type Host struct {
 	gateway   *gateway.Server
 	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
-	edits     *backend.Edits
+	editor    *edit.Editor
 	services  *service.Server
 	hooks     *gateway.Hooks // nil if the configuration has no webhooks
 	events    event.Bus
@@ -135,8 +134,7 @@ type Host struct {
 
 	servers *sandboxed.Servers // of tool providers
 
-	pair    sync.RWMutex // keeps current and the policies in force consistent
-	current atomic.Pointer[generation]
+	current inforce.Current
 	ready   atomic.Bool
 }
 
@@ -155,7 +153,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
 		return nil, err
 	}
-	h.edits = &backend.Edits{Path: cfg.Path, Getenv: cfg.Getenv, Checks: Checks(), Reloads: backend.Reload{Holder: h.holder}}
 	if err := h.open(ctx, h.holder.Current()); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
@@ -169,7 +166,7 @@ func (h *Host) URL() string { return h.gateway.URL() }
 func (h *Host) Intro() gateway.Intro { return h.gateway.Intro(gateway.ChannelWeb) }
 
 // TokenFile returns the file with the token of the web page.
-func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
+func (h *Host) TokenFile() string { return h.current.Config().Gateway.TokenFile }
 
 // Checks returns the checks of a configuration beyond its own rules, for `flynn serve` and `flynn config check`.
 func Checks() []config.Check {

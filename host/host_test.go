@@ -15,7 +15,7 @@ import (
 // deliver nothing.
 func TestAPartThatFailsEndsTheHost(t *testing.T) {
 	h := newHost(t, "")
-	dir := h.current.Load().config.Store.Dir
+	dir := h.current.Load().Config.Store.Dir
 	beside, err := sql.Open("sqlite", filepath.Join(dir, "flynn.db"))
 	if err != nil {
 		t.Fatal(err)

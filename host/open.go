@@ -26,9 +26,12 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/rest"
+	"github.com/flynnhost/flynn/host/inforce"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -67,6 +70,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
+	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Recorder: backend.Edits{Store: h.store}, Log: h.log})
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	metrics.Subscribe(registry, &h.events)
 	h.watch()
-	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
+	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.current.MaxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.gates, Log: h.log}); err != nil {
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.current.Gates, Log: h.log}); err != nil {
 		return err
 	}
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events})
@@ -138,8 +142,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.agents = h.newAssembler()
-	h.tools = provider.NewSet(provider.SetConfig{Own: own, Journal: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
-	g, err := h.newGeneration(c)
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Journal: claims, Processes: h.plugins, Servers: h.servers, Generations: &h.current, Log: h.log})
+	h.current.Parts = inforce.Parts{
+		Agents: h.agents, Tools: h.tools, Policies: h.policies, Proofs: &h.proofs, Pairings: h.pairings, Sessions: h.fleet.Quota(), Feed: h.feed,
+		Events: &h.events, Counts: &h.counts, Log: h.log,
+	}
+	g, err := h.current.Make(c)
 	if err != nil {
 		return err
 	}
@@ -167,13 +175,13 @@ func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 // wire connects inbox, runner and outbox.
 func (h *Host) wire(c *config.Config) {
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone()})
-	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: inForce{h}.streams, Log: h.log})
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.current.Streams, Log: h.log})
 	h.notices = notice.New(notice.Config{
-		Store: h.store, Outbox: h.outbox, Requests: h.approvals, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
+		Store: h.store, Outbox: h.outbox, Requests: h.approvals, Owners: h.owners, Quota: h.fleet.Quota(), Config: h.current.Config, Log: h.log,
 	})
 	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Store: h.store, Generations: &h.current, Machines: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
 		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
@@ -182,16 +190,19 @@ func (h *Host) wire(c *config.Config) {
 	h.sessions = session.NewKeeper(session.Config{
 		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
-		Retention: func() config.Retention { return h.current.Load().config.Retention },
+		Retention: h.current.Retention,
 	})
+	links := signin.Links{
+		Service: h.signIns, Listens: func() string { return h.gateway.Addr().String() }, Origins: func() []string { return h.current.Config().Gateway.Origins },
+	}
 	h.commands = command.New(command.Config{
-		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: console{h}, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
+		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: links, Rules: &h.current, Turns: h.runner, Scopes: scopes{h},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:     h.store,
-		Admitter:  inForce{h},
+		Admitter:  &h.current,
 		Strangers: h.pairings,
 		Takers:    takers{h.arrivals, h.notices},
 		MaxAge:    time.Duration(c.Store.MaxAgeHours) * time.Hour,
@@ -199,7 +210,7 @@ func (h *Host) wire(c *config.Config) {
 		Events:    &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
-		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: inForce{h}.access, Log: h.log,
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: h.current.Access, Log: h.log,
 	})
 	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
 	h.schedules.Set(schedule.Entries(c))
@@ -241,9 +252,9 @@ func (h *Host) openServices(c *config.Config) (err error) {
 
 // openPairings opens the services for pairing requests and sign-ins.
 func (h *Host) openPairings(ctx context.Context) (err error) {
-	h.owners = owners.New(owners.Config{Store: h.store, Rules: inForce{h}.now, Log: h.log})
+	h.owners = owners.New(owners.Config{Store: h.store, Rules: h.current.Owners, Log: h.log})
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
-		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: inForce{h}.pairRole, Turns: running{h}, Events: &h.events,
+		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: h.current.PairRole, Turns: running{h}, Events: &h.events,
 	})
 	if err != nil {
 		return err
@@ -256,7 +267,7 @@ func (h *Host) openPairings(ctx context.Context) (err error) {
 func (h *Host) watch() {
 	event.On(&h.events, h.broker.Publish)
 	h.telemetry = telemetry.New(telemetry.Config{
-		Endpoint: func() string { return h.current.Load().config.Telemetry.OTLPEndpoint },
+		Endpoint: h.current.Traces,
 		Trace:    explain.Reader{Store: h.store}.Explain,
 		Events:   &h.events,
 		Log:      h.log,

@@ -29,9 +29,9 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 		}
 	}
 	use := func(change func(*config.Config)) {
-		next := *h.current.Load().config
+		next := *h.current.Load().Config
 		change(&next)
-		g, err := h.newGeneration(&next)
+		g, err := h.current.Make(&next)
 		if err != nil {
 			t.Fatal(err)
 		}

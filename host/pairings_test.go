@@ -47,8 +47,8 @@ func TestEveryFrontendGoesThroughTheGate(t *testing.T) {
 	before := h.current.Load()
 	judged := map[string]channel.Decision{}
 	after := *before
-	after.gate = channel.NewGate(channel.GateConfig{
-		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Decision }),
+	after.Gate = channel.NewGate(channel.GateConfig{
+		Config: before.Config, Roles: before.Roles, Now: before.Gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Decision }),
 	})
 	h.current.Store(&after)
 	for _, frontend := range config.BuiltinChannels() {
@@ -132,9 +132,9 @@ func TestMessagesThatWaitAreJudgedAgain(t *testing.T) {
 			return h.backend().Access.RevokePairing(context.Background(), "tg:eve", "web:owner")
 		}, "sender is not paired"},
 		"blocked by a reload": {func(h *Host) error {
-			next := *h.current.Load().config
+			next := *h.current.Load().Config
 			next.Access.Blocked = []string{"tg:e*"}
-			g, err := h.newGeneration(&next)
+			g, err := h.current.Make(&next)
 			if err == nil {
 				h.current.Store(g)
 			}
@@ -207,9 +207,9 @@ func TestOwnersAreToldOfStrangers(t *testing.T) {
 			t.Errorf("reply %d goes to %+v, want %+v", i, r, want)
 		}
 	}
-	off := *h.current.Load().config
+	off := *h.current.Load().Config
 	off.Access.PairNotice = false
-	g, err := h.newGeneration(&off)
+	g, err := h.current.Make(&off)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestExportAndErase(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Subject != "tg:bob" || rows[0].Actor != "tg:zoe" || strings.Contains(rows[0].Detail, bob.secret) {
 		t.Errorf("the audit log has %+v (%v)", rows, err)
 	}
-	if left, err := filepath.Glob(filepath.Join(c.h.current.Load().config.Store.Dir, "workspaces", "*bob*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(c.h.current.Load().Config.Store.Dir, "workspaces", "*bob*")); err != nil || len(left) > 0 {
 		t.Errorf("workspaces are left: %v %v", left, err)
 	}
 	if notes, err := c.h.store.SearchNotes(t.Context(), memory.NoteQuery{}); err != nil || len(notes) != 1 {

@@ -39,7 +39,7 @@ func TestGenerationAndPoliciesChangeTogether(t *testing.T) {
 	}
 	defer h.close()
 	guarded := func() (full, guard bool) {
-		g, p := h.inForce()
+		g, p := h.current.InForce()
 		defer p.Release()
 		_, records := p.Tool(context.Background(), policy.ToolFacts{})
 		return g.Agents["a"].Offered.Has("shell.exec"), len(records) > 0

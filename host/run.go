@@ -55,7 +55,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.approvals.WithdrawEnded(ctx, h.store); err != nil {
 		h.log.Error("cannot withdraw requests for approval whose turns have ended", "error", err)
 	}
-	cfg := h.current.Load().config
+	cfg := h.current.Config()
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
 	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // records arrive until the last sandbox is gone
@@ -125,7 +125,7 @@ func (h *Host) close() error {
 		errs = append(errs, h.policies.Close())
 	}
 	if g := h.current.Load(); g != nil {
-		errs = append(errs, g.models.Close())
+		errs = append(errs, g.Models.Close())
 	}
 	if h.store != nil {
 		errs = append(errs, h.store.Close())

@@ -12,10 +12,10 @@ import (
 )
 
 // settings edits flynn.toml.
-func (h *Host) settings() *settings.Settings {
-	return settings.New(settings.Config{
-		Holder: h.holder, Getenv: h.getenv, Checks: Checks(), Log: h.log, SameChannel: h.channels.Same, SameTools: h.tools.Same,
-	})
+func (h *Host) settings() settings.Settings {
+	return settings.Settings{
+		Holder: h.holder, Editor: h.editor, Log: h.log, SameChannel: h.channels.Same, SameTools: h.tools.Same,
+	}
 }
 
 // subject is this host as the doctor looks at it.

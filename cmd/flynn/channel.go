@@ -62,10 +62,11 @@ func addChannel(ctx context.Context, cmd *cli.Command) error {
 	}
 	a.Channel.Name, a.Channel.Plugin = name, cmp.Or(cmd.String("plugin"), name)
 	s := newSetup(ctx, cmd, f.Path(), askerFor(ctx, cmd, cmd.Bool("plain")))
-	defer s.Undo()
+	defer func() { _ = s.Undo() }()
 	if _, err := s.AddChannel(ctx, f, a); err != nil {
 		return interruptedBy(ctx, err)
 	}
+	f.IfRefused(s.Undo)
 	if err := saveConfig(ctx, cmd, f, fmt.Sprintf("Channel %s is added.", name)); err != nil || cmd.Bool("dry-run") {
 		return err
 	}
@@ -146,11 +147,8 @@ func removeChannel(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	err = saveConfig(ctx, cmd, f, fmt.Sprintf("Channel %s is removed.", name))
-	if err != nil || cmd.Bool("dry-run") {
-		return err
-	}
-	return setup.RemoveSecrets(files)
+	f.IfMade(func() error { return setup.RemoveSecrets(files) })
+	return saveConfig(ctx, cmd, f, fmt.Sprintf("Channel %s is removed.", name))
 }
 
 // dropChannel removes a channel from a file, and returns the files of its secrets.

@@ -49,17 +49,24 @@ func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success str
 	if err != nil {
 		return fmt.Errorf("nothing is written, because the running flynn does not answer: %w", err)
 	}
-	var reload edit.Reload
-	if ok {
-		reload = running.Reload
-	}
-	if e.Generation, err = f.Apply(ctx, getenvOf(ctx), host.Checks(), reload); err != nil {
+	made, err := editorOf(ctx, path, running, ok).Apply(ctx, edit.Author{}, f)
+	if err != nil {
 		return err
 	}
+	e.Generation = made.Generation
 	if e.Running = ok; !ok {
 		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
 	}
 	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
+}
+
+// editorOf is the editor of the file for a command; the flynn that runs on it, if one does, takes up what it writes.
+func editorOf(ctx context.Context, path string, running *runningHost, ok bool) *edit.Editor {
+	c := edit.EditorConfig{Path: path, Getenv: getenvOf(ctx), Checks: host.Checks()}
+	if ok {
+		c.Reload = running.Reload
+	}
+	return edit.NewEditor(c)
 }
 
 // withoutControls keeps the lines of a text, and nothing else that controls a terminal.

@@ -54,11 +54,12 @@ func addModel(ctx context.Context, cmd *cli.Command) error {
 	modelAnswers(cmd, &a.Model)
 	s := newSetup(ctx, cmd, f.Path(), askerFor(ctx, cmd, cmd.Bool("plain")))
 	s.Places = setup.UsualPlaces(getenvOf(ctx))
-	defer s.Undo()
+	defer func() { _ = s.Undo() }()
 	m, err := s.AddModel(ctx, f, tier, a)
 	if err != nil {
 		return interruptedBy(ctx, err)
 	}
+	f.IfRefused(s.Undo)
 	if err := saveConfig(ctx, cmd, f, fmt.Sprintf("Tier %s is now %s.", tier, m)); err != nil || cmd.Bool("dry-run") {
 		return err
 	}

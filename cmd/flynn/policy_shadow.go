@@ -2,29 +2,59 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/journal"
-
-	"github.com/flynnhost/flynn/host/config"
 )
 
 func shadowPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "shadow", Usage: "show what shadow policies would have changed", ArgsUsage: "[NAME]", Action: withConfig(showShadows),
+		Name: "shadow", Usage: "show what shadow policies would have changed, or make a policy a shadow", ArgsUsage: "[NAME] [on|off]", Action: shadowPolicies,
 		Description: "Policies with shadow = true decide on live traffic without effect. The decisions that they would have changed are kept for a\n" +
-			"month, and can be read whether a host runs or not. Each module of a policy has a table of its own, the latest first.",
+			"month, and can be read whether a host runs or not. Each module of a policy has a table of its own, the latest first.\n" +
+			"With on or off, it edits flynn.toml: a shadow decides without effect, and any other policy with effect.",
 		Flags: []cli.Flag{
 			sinceFlag("only decisions after `TIME` (those that did not change are counted by day)"),
 			&cli.IntFlag{Name: "examples", Usage: "show `N` decisions of each group", Value: 3},
+			dryRunFlag(),
 		},
 	}
+}
+
+func shadowPolicies(ctx context.Context, cmd *cli.Command) error {
+	name, on := cmd.Args().First(), cmd.Args().Get(1)
+	switch {
+	case on == "":
+		return withConfig(showShadows)(ctx, cmd)
+	case on != "on" && on != "off":
+		return usagef("%q is neither on nor off", on)
+	}
+	f, err := openConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	c, err := f.Load(getenvOf(ctx), host.Checks()...)
+	if err != nil {
+		return err
+	}
+	if err := mustName(c, name); err != nil {
+		return err
+	}
+	if err := configured.SetShadow(f, c, name, on == "on"); err != nil {
+		return err
+	}
+	does := map[string]string{"on": "decides without effect", "off": "decides with effect"}[on]
+	return saveConfig(ctx, cmd, f, fmt.Sprintf("Policy %s %s.", name, does))
 }
 
 func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error {

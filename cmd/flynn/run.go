@@ -206,8 +206,10 @@ func checkArguments(_ context.Context, cmd *cli.Command) error {
 		return usagef("unexpected argument %q (run %q)", cmd.Args().First(), cmd.FullName()+" --help")
 	case most == math.MaxInt:
 		needs = "at least one argument"
-	case least < most:
+	case least < most && most == 1:
 		needs = "at most one argument"
+	case least < most:
+		needs = "at most two arguments"
 	case most == 1:
 		needs = "one argument"
 	default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 )
 
@@ -50,7 +51,7 @@ func setSecret(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	value := map[string]string{"value": secret.Reveal()}
 	kept, err := askOrRead(ctx, c, http.MethodPut, "/api/v1/secrets/"+name, value, func() (kept gateway.StoredSecret, err error) {
 		s.Running = false
-		_, _, err = setup.StoreSecret(ctx, c, name, secret, nil)
+		_, _, err = setup.StoreSecret(ctx, editorOf(ctx, c.Path, nil, false), c, edit.Author{}, name, secret)
 		return kept, err
 	})
 	if err != nil {

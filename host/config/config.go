@@ -67,6 +67,8 @@ type Config struct {
 	Generation uint64 `toml:"-"`
 	// Renamed warns of keys that have the names of the last release.
 	Renamed []Error `toml:"-"`
+	// Waiting are the keys that have another value in the file, which is in force after a restart.
+	Waiting []Waiting `toml:"-"`
 	lines   *positions
 }
 

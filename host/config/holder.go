@@ -96,6 +96,10 @@ func (h *Holder) Reload(ctx context.Context) error {
 	if err != nil {
 		return h.kept(old, err)
 	}
+	if err := RestartNeeded(old, cfg); err != nil {
+		return h.kept(old, err)
+	}
+	keepStart(old, cfg)
 	cfg.Generation = old.Generation + 1
 	commits, err := h.stage(ctx, old, cfg)
 	if err != nil {
@@ -112,10 +116,13 @@ func (h *Holder) Reload(ctx context.Context) error {
 	return nil
 }
 
-// warn logs the use of old names.
+// warn logs the use of old names, and what waits for a restart.
 func (h *Holder) warn(cfg *Config) {
 	for _, w := range cfg.Renamed {
 		h.log.Warn("a key of the configuration has a new name", "problem", w.Error())
+	}
+	for _, w := range cfg.Waiting {
+		h.log.Warn("a key of the configuration is in force after a restart", "key", w.Key, "runs", w.Runs, "wanted", w.Wanted)
 	}
 }
 

@@ -46,6 +46,8 @@ type Key struct {
 	Value  any
 	Hidden bool
 	Line   int
+	// New is true for a key of an element that a list of tables may have besides those that it has.
+	New bool
 }
 
 // Keys returns every key that a text of flynn.toml has or may have, in the order of the schema. Tables whose names the owner chooses have
@@ -63,6 +65,7 @@ const maxKeys = 20_000
 type keyLister struct {
 	lines *positions
 	keys  []Key
+	fresh bool // in an element that is not there
 }
 
 func (k *keyLister) table(at keyPath, raw map[string]any, t reflect.Type) {
@@ -107,6 +110,11 @@ func (k *keyLister) key(at keyPath, f field, table reflect.Type, value any, set 
 			below, _ := e.(map[string]any)
 			k.table(at.index(i), below, t.Elem())
 		}
+		if !k.fresh {
+			k.fresh = true
+			k.table(at.index(len(elements)), nil, t.Elem())
+			k.fresh = false
+		}
 	default:
 		k.add(key, value, set)
 	}
@@ -137,6 +145,7 @@ func (k *keyLister) add(key Key, value any, set bool) {
 	if len(k.keys) == maxKeys {
 		return
 	}
+	key.New = k.fresh
 	if key.Set = set; set {
 		key.Value, key.Hidden = withoutSecrets(keyPath(key.Path).last(), value)
 		key.Line = k.lines.line(key.Path)

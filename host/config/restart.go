@@ -3,57 +3,89 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // startKey is a key that is read at the start alone.
 type startKey struct {
-	key        string
-	was, wants any
+	name string
+	of   func(c *Config) any // a pointer to its value
+	// refused is true for a key that cannot wait for a restart: commands, which read the file, find the running flynn by it, or other keys are
+	// only right together with it.
+	refused bool
 }
 
-func startKeys(old, next *Config) (changed []startKey) {
-	for _, k := range []startKey{
-		{"store.dir", old.Store.Dir, next.Store.Dir},
-		{"store.max_age_hours", old.Store.MaxAgeHours, next.Store.MaxAgeHours},
-		{"media", old.Media, next.Media},
-		{"plugins.dir", old.Plugins.Dir, next.Plugins.Dir},
-		{"plugins.dev_paths", old.Plugins.DevPaths, next.Plugins.DevPaths},
-		{"gateway.listen", old.Gateway.Listen, next.Gateway.Listen},
-		{"gateway.token_file", old.Gateway.TokenFile, next.Gateway.TokenFile},
-		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
-		{"gateway.hooks_listen", old.Gateway.HooksListen, next.Gateway.HooksListen},
-		{"gateway.public_url", old.Gateway.PublicURL, next.Gateway.PublicURL},
-		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
-		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
-		{"sandbox.pause_after", old.Sandbox.PauseAfter, next.Sandbox.PauseAfter},
-		{"sandbox.idle_after", old.Sandbox.IdleAfter, next.Sandbox.IdleAfter},
-		{"sandbox.max_age", old.Sandbox.MaxAge, next.Sandbox.MaxAge},
-		{"sandbox.lease", old.Sandbox.Lease, next.Sandbox.Lease},
-		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
-	} {
-		if !reflect.DeepEqual(k.was, k.wants) {
-			changed = append(changed, k)
+func startKeys() []startKey {
+	return []startKey{
+		{"store.dir", func(c *Config) any { return &c.Store.Dir }, true},
+		{"store.max_age_hours", func(c *Config) any { return &c.Store.MaxAgeHours }, false},
+		{"media", func(c *Config) any { return &c.Media }, false},
+		{"plugins.dir", func(c *Config) any { return &c.Plugins.Dir }, true},
+		{"plugins.dev_paths", func(c *Config) any { return &c.Plugins.DevPaths }, true},
+		{"gateway.listen", func(c *Config) any { return &c.Gateway.Listen }, true},
+		{"gateway.token_file", func(c *Config) any { return &c.Gateway.TokenFile }, true},
+		{"gateway.origins", func(c *Config) any { return &c.Gateway.Origins }, false},
+		{"gateway.hooks_listen", func(c *Config) any { return &c.Gateway.HooksListen }, false},
+		{"gateway.public_url", func(c *Config) any { return &c.Gateway.PublicURL }, false},
+		{"sandbox.enabled", func(c *Config) any { return &c.Sandbox.Enabled }, true},
+		{"sandbox.engine", func(c *Config) any { return &c.Sandbox.Engine }, true},
+		{"sandbox.pause_after", func(c *Config) any { return &c.Sandbox.PauseAfter }, false},
+		{"sandbox.idle_after", func(c *Config) any { return &c.Sandbox.IdleAfter }, false},
+		{"sandbox.max_age", func(c *Config) any { return &c.Sandbox.MaxAge }, false},
+		{"sandbox.lease", func(c *Config) any { return &c.Sandbox.Lease }, false},
+		{"budgets.parallel_turns", func(c *Config) any { return &c.Budgets.ParallelTurns }, false},
+	}
+}
+
+func (k startKey) value(c *Config) reflect.Value { return reflect.ValueOf(k.of(c)).Elem() }
+
+func (k startKey) same(a, b *Config) bool {
+	return reflect.DeepEqual(k.value(a).Interface(), k.value(b).Interface())
+}
+
+// RestartNeeded returns an error for the first change that a running flynn refuses; nil if there is none. Changes of other keys that are read at
+// the start alone wait for the next start.
+func RestartNeeded(old, next *Config) error {
+	for _, k := range startKeys() {
+		if k.refused && !k.same(old, next) {
+			return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.name, k.value(old), k.value(next))
 		}
 	}
-	return changed
-}
-
-// RestartNeeded returns an error for the first change that takes effect after a restart only; nil if there is none.
-func RestartNeeded(old, next *Config) error {
-	changed := startKeys(old, next)
-	if len(changed) == 0 {
-		return nil
-	}
-	k := changed[0]
-	return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.key, k.was, k.wants)
+	return nil
 }
 
 // RestartKeys returns the keys whose change takes effect after a restart only.
 func RestartKeys(old, next *Config) (keys []string) {
-	for _, k := range startKeys(old, next) {
-		keys = append(keys, k.key)
+	for _, k := range startKeys() {
+		if !k.same(old, next) {
+			keys = append(keys, k.name)
+		}
 	}
 	return keys
+}
+
+// Refused reports whether a running flynn refuses a change of a key that is read at the start alone.
+func Refused(key string) bool {
+	return slices.ContainsFunc(startKeys(), func(k startKey) bool { return k.refused && k.name == key })
+}
+
+// Waiting is a key whose value in the file is in force after a restart.
+type Waiting struct {
+	Key    string
+	Runs   string // the value that the running flynn has
+	Wanted string
+}
+
+// keepStart has a configuration run on with what is read at the start alone, and notes what waits for the next one.
+func keepStart(old, next *Config) {
+	for _, k := range startKeys() {
+		if k.same(old, next) {
+			continue
+		}
+		runs, wanted := k.value(old), k.value(next)
+		next.Waiting = append(next.Waiting, Waiting{k.name, fmt.Sprint(runs), fmt.Sprint(wanted)})
+		wanted.Set(runs)
+	}
 }
 
 // ChangedSections returns the top-level keys in which two configurations differ, in the order of the schema.

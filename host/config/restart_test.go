@@ -1,6 +1,9 @@
 package config
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,9 +28,41 @@ func TestRestartNeeded(t *testing.T) {
 		}
 		next := load()
 		change(next)
+		keys := RestartKeys(load(), next)
+		if free := key == "" || strings.Contains(key, "("); free != (len(keys) == 0) || !free && (len(keys) != 1 || keys[0] != key) {
+			t.Errorf("%q: %v", key, keys)
+		}
 		err := RestartNeeded(load(), next)
-		if free := key == "" || strings.Contains(key, "("); free != (err == nil) || err != nil && !strings.Contains(err.Error(), key) {
+		if refused := slices.Contains([]string{"sandbox.enabled", "plugins.dev_paths"}, key); refused != (err != nil) || refused && !strings.Contains(err.Error(), key) {
 			t.Errorf("%q: %v", key, err)
 		}
+	}
+}
+
+// TestWaitingForARestart: a change of a key that is read at the start is taken up, waits, and is gone again when the file says what runs.
+func TestWaitingForARestart(t *testing.T) {
+	h, path, _ := openHolder(t)
+	file := func(text string) { write(t, path, minimal+text, 0o600) }
+	runs := h.Current().Store.MaxAgeHours
+	var staged *Config
+	h.Subscribe(func(_ context.Context, _, next *Config) (commit, rollback func(), err error) {
+		staged = next
+		return nil, nil, nil
+	})
+	file("[budgets]\nsteps_per_turn = 7\n[store]\nmax_age_hours = 3\n")
+	if err := h.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := h.Current()
+	if c.Store.MaxAgeHours != runs || c.Budgets.StepsPerTurn != 7 || staged != c || len(c.Waiting) != 1 || c.Waiting[0] != (Waiting{"store.max_age_hours", fmt.Sprint(runs), "3"}) {
+		t.Errorf("%+v, %v", c.Waiting, c.Store.MaxAgeHours)
+	}
+	file("")
+	if err := h.Reload(t.Context()); err != nil || len(h.Current().Waiting) > 0 {
+		t.Errorf("%v, %v", err, h.Current().Waiting)
+	}
+	file("[store]\nmax_age_hours = 3\ndir = \"elsewhere\"\n")
+	if err := h.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "restart flynn") || h.Current().Store.MaxAgeHours != runs {
+		t.Errorf("a key that cannot wait: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
@@ -129,7 +131,7 @@ func agentRooms(t *testing.T) (*fixture, *sqlite.Store) {
 	d.stop()
 	d.front.Agents, d.front.Routing, d.front.Models = someAgents{}, someAgents{}, someAgents{}
 	d.front.Memory = backend.Memory{Store: store, Log: log}
-	d.front.Schedules = backend.Schedules{Scheduler: scheduler, Edits: &backend.Edits{Path: path, Getenv: os.Getenv, Reloads: backend.Reload{Holder: holder}}}
+	d.front.Schedules = backend.Schedules{Scheduler: scheduler, Editor: edit.InHost(holder, edit.EditorConfig{Getenv: os.Getenv})}
 	d.front.Usages = backend.Usage{Store: store, Accounts: budget.New(budget.Config{Store: store}), Current: now}
 	d.start()
 	t.Cleanup(func() { d.stop() })
@@ -273,10 +275,20 @@ func roomSchedules(t *testing.T, b context.Context) {
 	p.press("Save to flynn.toml")
 	p.until(`document.querySelector("#room dialog .field .trouble")?.textContent.includes("bad name")`)
 	p.axe("the form")
+	p.fill("Delay at random", "soon ]] \"x\"")
+	p.press("Save to flynn.toml")
+	p.until(`[...document.querySelectorAll("#room dialog .field .trouble")].some((x) => x.textContent.includes("soon"))`)
+	p.fill("Delay at random", "5m")
+	p.fill("Missed runs", "all")
+	p.fill("Quiet answer", "]]\n\"no\" \x7f")
 	p.fill("Name", "morning")
 	p.press("Save to flynn.toml")
 	p.until(`location.hash === "#schedules/morning" && !document.querySelector("dialog[open]")`)
 	p.says("hello U+202E")
+	p.says("are made up for")
+	if s := d.schedule(t, "morning"); s.CatchUp != "all" || s.Jitter != "5m0s" || s.Quiet != "]]\"no\" \x7f" { // a line of a form has no line breaks
+		t.Errorf("%+v", s)
+	}
 	p.press("Pause")
 	p.fill("Why", "on holiday") // which waits for the dialog
 	p.press("Pause")
@@ -291,11 +303,29 @@ func roomSchedules(t *testing.T, b context.Context) {
 	p.press("Change")
 	p.fill("Runs", "every")
 	p.fill("Every", "90m")
+	p.fill("Quiet answer", "")
 	p.press("Save to flynn.toml")
 	p.says("every 1h30m0s")
+	if s := d.schedule(t, "morning"); s.CatchUp != "all" || s.Quiet != "" {
+		t.Errorf("%+v", s)
+	}
 	p.dare("Remove")
 	p.until(`location.hash === "#schedules"`)
 	p.until(`document.querySelectorAll("#room tbody tr").length === 1`)
+}
+
+// schedule is one of the gateway's.
+func (d *fixture) schedule(t *testing.T, name string) gateway.ScheduleStatus {
+	t.Helper()
+	all, err := d.front.Schedules.Schedules(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(s gateway.ScheduleStatus) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("no schedule %q in %+v", name, all)
+	}
+	return all[i]
 }
 
 func roomMemory(t *testing.T, b context.Context) {

@@ -70,6 +70,9 @@ type ConfigurationKey struct {
 	Value     any      `json:"value,omitempty" doc:"What the file says: for named tables their names, for tables how many"`
 	Hidden    bool     `json:"hidden,omitempty" doc:"The value looks like a secret, and is not shown"`
 	Line      int      `json:"line,omitempty"`
+	New       bool     `json:"new,omitempty" doc:"Of an element that the list of tables does not have yet"`
+	// Runs is the value that the running flynn has until its restart.
+	Runs *string `json:"runs,omitempty" doc:"What is in force until flynn is restarted, where the file says something else"`
 }
 
 // ConfigurationEdit is an edit of the file: by keys, a whole text, or a former text; one of the three.
@@ -86,6 +89,7 @@ type ConfigurationChange struct {
 	Value any      `json:"value,omitempty" doc:"A text, number, boolean, list of texts, or table of those"`
 	Unset bool     `json:"unset,omitempty" doc:"Remove the key, or the table with all that is in it"`
 	Add   bool     `json:"add,omitempty" doc:"Add the table to a list of tables"`
+	Move  *int     `json:"move,omitempty" doc:"Move the element of a list of tables to this place, counted from 0"`
 }
 
 // ConfigurationCheck is what an edit would do.
@@ -101,7 +105,7 @@ type ConfigurationCheck struct {
 type ConfigurationEffect struct {
 	Part   string `json:"part" doc:"channels, tools, agents and so on: a section of the file"`
 	Name   string `json:"name,omitempty"`
-	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: the running flynn refuses it; edit the file and restart"`
+	Change string `json:"change" enum:"starts,stops,restarts,changes,needs_restart" doc:"needs_restart: it is saved, and in force after a restart"`
 }
 
 // ConfigurationEdited is the outcome of an edit that is in force.

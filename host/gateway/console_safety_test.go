@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +18,15 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/policy/journal"
@@ -45,6 +49,7 @@ func TestSafetyRooms(t *testing.T) {
 		run  func(*testing.T, context.Context)
 	}{
 		{"policies", roomPolicies},
+		{"shadow", roomShadow},
 		{"timeline", roomTimeline},
 		{"sandboxes", roomSandboxes},
 		{"terminal", roomTerminal},
@@ -196,6 +201,90 @@ func roomPolicies(t *testing.T, b context.Context) {
 	p.harmless()
 }
 
+// roomShadow makes a policy of a real flynn.toml a shadow and takes that back, and drops a module that is asked the policy's cases.
+func roomShadow(t *testing.T, b context.Context) {
+	_, s, module := policyStore(t)
+	folder := filepath.Dir(module)
+	if err := os.MkdirAll(filepath.Join(folder, "cases"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cases := "kind = \"tool\"\n[facts]\nsender = \"irc:bob\"\nrole = \"owner\"\nagent = \"helper\"\ntool = \"x\"\neffect = \"read\"\n" +
+		"[[case]]\nname = \"<img src=x> \\u202e ]]\"\nwant = { deny = true, rule = 7 }\n"
+	if err := os.WriteFile(filepath.Join(folder, "cases", "a.toml"), []byte(cases), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "flynn.toml")
+	text := "[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\n# keep ]] me\n[[policies]]\nname = \"guard\" # this one\npath = \"" + module + "\"\nkinds = [\"tool\"]\n" +
+		"[store]\ndir = \"" + t.TempDir() + "\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	holder := must(config.NewHolder(path, os.Getenv, log))(t)
+	e := must(policy.New(t.Context(), policy.Config{Sources: configured.Live(holder.Current(), log)}))(t)
+	t.Cleanup(func() { e.Close() })
+	holder.Subscribe(func(ctx context.Context, _, next *config.Config) (commit, rollback func(), err error) {
+		return e.Stage(ctx, configured.Live(next, log))
+	})
+	d := open(t, gatewaytest.Demo)
+	d.with(func(f *gateway.Backend) {
+		policies := backend.Policies{Engine: e, Store: s, Editor: edit.InHost(holder, edit.EditorConfig{Getenv: os.Getenv})}
+		f.Policies, f.Trials, f.Decisions = policies, backend.NewTrials(policies, s), backend.Decisions{Store: s}
+	})
+	p := room(t, b, d, "policies/policy/guard", "Policy guard")
+	p.press("Make it a shadow")
+	p.until(`document.querySelector("dialog[open]")?.textContent.includes("decides nothing from then on")`)
+	p.want(`document.activeElement.textContent`, "Cancel")
+	p.press("Make it a shadow")
+	p.until(`document.querySelector("#room .badge.info")?.textContent === "Shadow" && !document.querySelector("dialog[open]")`)
+	if now := onDisk(t, path); !strings.Contains(now, "# keep ]] me\n[[policies]]\nname = \"guard\" # this one\n") || !strings.Contains(now, "shadow = true\n") || !e.Status()[0].Shadow {
+		t.Errorf("the file is\n%s", now)
+	}
+	// Somebody else takes the policy out of the file: it is said, and nothing is written.
+	other := strings.Replace(text, "guard", "other", 1)
+	if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.dare("Let it decide")
+	p.until(`document.querySelector("#room .trouble")?.textContent.includes("guard")`)
+	if now := onDisk(t, path); now != other {
+		t.Errorf("the file is\n%s", now)
+	}
+	p.click(`dialog[open] footer .button`)
+	if err := os.WriteFile(path, []byte(strings.Replace(text, "kinds", "shadow = true\nkinds", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.dare("Let it decide")
+	p.until(`!document.querySelector("#room .badge.info") && !document.querySelector("dialog[open]")`)
+	if now := onDisk(t, path); now != text || e.Status()[0].Shadow {
+		t.Errorf("the file is\n%s", now)
+	}
+
+	tab := func() {
+		p.eval(`[...document.querySelectorAll("#room .views button")].find((x) => x.textContent === "Try a module").click()`)
+	}
+	drop := func(wasm []byte) {
+		p.until(`document.querySelector(".drop")`)
+		p.eval(`(() => {
+			const data = new DataTransfer();
+			data.items.add(new File([Uint8Array.from(atob("` + base64.StdEncoding.EncodeToString(wasm) + `"), (c) => c.charCodeAt(0))], "x.wasm"));
+			document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+		})()`)
+	}
+	tab()
+	drop(always(abi.ToolAsk, 9))
+	p.says("0 passed, 1 failed.")
+	p.says("U+202E ]]")
+	drop(always(abi.ToolDeny, 7))
+	p.says("1 passed, 0 failed.")
+	if err := os.RemoveAll(filepath.Join(folder, "cases")); err != nil {
+		t.Fatal(err)
+	}
+	drop(always(abi.ToolDeny, 7))
+	p.says("The test cases were not asked: ")
+	p.harmless()
+}
+
 // harmless checks that nothing of others became markup or ran.
 func (p pageDriver) harmless() {
 	p.t.Helper()
@@ -326,6 +415,9 @@ func (*boxes) OpenSandboxFile(context.Context, string, string) (io.ReadCloser, g
 
 func (*boxes) Egress(_ context.Context, f egress.RecordFilter) ([]egress.Record, string, error) {
 	var list []egress.Record
+	if f.Person == message.SenderKey(`irc:"ann" ]] `+markup) {
+		return list, "", nil
+	}
 	for i := range f.Limit {
 		list = append(list, egress.Record{ID: fmt.Sprint(f.Before, ".", i), At: time.Now(), Kind: "proxy", Session: "irc/dm:ann:main", Method: "CONNECT", Host: markup + "\u202e", Port: 443, Reason: "not on the allowlist"})
 	}
@@ -388,6 +480,10 @@ func roomSandboxes(t *testing.T, b context.Context) {
 	p.looks("sandboxes")
 	p.eval(`[...document.querySelectorAll("#room .button")].find((x) => x.textContent === "Show more").click()`)
 	p.until(`document.querySelectorAll("#room tbody")[1].rows.length === 200`)
+	p.fill("Person", "irc:\"ann\" ]] "+markup)
+	p.until(`document.querySelector("#room .room-empty")?.textContent.includes("asked for the network")`)
+	p.fill("Person", "")
+	p.until(`document.querySelectorAll("#room tbody").length === 3`)
 	p.eval(`[...document.querySelectorAll("#room .button")].find((x) => x.textContent === "Run the self-test").click()`)
 	p.until(`document.querySelector("dialog[open]")?.textContent.includes("hundred attacks")`)
 	p.click(`dialog[open] .button.danger`)

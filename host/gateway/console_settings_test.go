@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/settings"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
@@ -25,6 +26,7 @@ func TestSettingsRooms(t *testing.T) {
 	}{
 		{"settings", roomSettings},
 		{"settings on a phone", roomSettingsPhone},
+		{"lists of tables", roomTables},
 		{"channels", roomChannels},
 		{"plugins", roomPlugins},
 		{"doctor", roomDoctor},
@@ -50,13 +52,14 @@ func withSettings(t *testing.T, text string, fake gatewaytest.Settings, plugins 
 	if err := holder.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := settings.New(settings.Config{
-		Holder: holder, Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler),
+	editor := edit.InHost(holder, edit.EditorConfig{Getenv: func(string) string { return "" }})
+	s := settings.Settings{
+		Holder: holder, Editor: editor, Log: slog.New(slog.DiscardHandler),
 		SameChannel: func(a, b config.Channel) bool { return false }, SameTools: func(a, b config.ToolProvider) bool { return false },
-	})
+	}
 	d = open(t, gatewaytest.Demo)
 	d.stop()
-	d.front.Configurations, d.front.Secrets, d.front.Reloads = s, s, backend.Reload{Holder: holder}
+	d.front.Configurations, d.front.Secrets, d.front.Reloads = s, s, backend.Reload{Holder: holder, Editor: editor}
 	d.front.Channels, d.front.Doctor = fake, fake
 	for _, p := range plugins {
 		d.front.Plugins, d.front.Installed = p, p
@@ -143,6 +146,66 @@ func roomSettings(t *testing.T, b context.Context) {
 	p.click(`#room form .button.main`)
 	p.until(`document.querySelector("#room tbody")?.textContent.includes("x_token")`)
 	p.want(`document.body.textContent.includes("s3cr3t") || document.querySelector("#room form input[type=password]").value`, "")
+}
+
+// roomTables adds, moves and removes elements of a list of tables, and changes a key that waits for a restart.
+func roomTables(t *testing.T, b context.Context) {
+	d, path := withSettings(t, rudeFile, gatewaytest.Settings{})
+	p := room(t, b, d, "settings/schedules", "Settings")
+	save := func(want string) {
+		t.Helper()
+		p.until(`document.querySelector("dialog .diff")?.textContent.includes(` + quote(want) + `)`)
+		p.until(`!document.querySelector("dialog .button.main").hasAttribute("aria-disabled")`)
+		p.click(`dialog .button.main`)
+		p.until(`!document.querySelector("dialog[open]") && document.querySelector(".room-notice.good")?.textContent.includes("in force")`)
+	}
+	add := func(i, name, text string) {
+		t.Helper()
+		at := `[data-key="schedules[` + i + `].`
+		p.until(`document.querySelector("[data-key=schedules] .button") && document.querySelectorAll("[data-key=schedules] li").length === ` + i)
+		p.eval(`[...document.querySelectorAll("[data-key=schedules] .button")].at(-1).click()`)
+		p.typed(at+`name"] input`, name)
+		p.typed(at+`agent"] input`, "nobody ]]")
+		p.typed(at+`every"] input`, "1h")
+		p.typed(at+`text"] input`, text)
+		p.typed(at+`as"] input`, "terminal:owner")
+		p.until(`document.querySelector(` + quote(at+`agent"] .trouble`) + `)?.textContent.includes("nobody")`)
+		p.typed(at+`agent"] input`, "helper")
+		p.until(`!document.querySelector(".setting .trouble")`)
+		p.click(`.settings-bar .main`)
+		save("[[schedules]]")
+	}
+	rude := "]] \"q\" [[x]] # \u202e <img src=x>"
+	add("0", "one", rude)
+	add("1", "two", "plain")
+	p.want(`document.querySelectorAll("#room img").length`, "0")
+	p.looks("settings-tables")
+	p.click(`[data-key=schedules] [aria-label="Move schedules[1] up"]`)
+	save("two")
+	text := onDisk(t, path)
+	if i, k := strings.Index(text, `"two"`), strings.Index(text, `"one"`); i < 0 || k < i || !strings.Contains(text, "# Ann's.\r\n") || strings.Count(text, "\n") != strings.Count(text, "\r\n") {
+		t.Errorf("moved it is\n%s", text)
+	}
+	p.typed(`[data-key="schedules[1].every"] input`, "2h")
+	p.click(`.settings-bar .main`)
+	save("2h")
+	p.eval(`[...document.querySelectorAll("[data-key=schedules] li .button")].filter((b) => b.textContent === "Remove")[0].click()`)
+	p.click(`dialog[open] .button.danger`)
+	p.until(`document.querySelector("dialog .diff")`)
+	save("two")
+	c, err := config.Load(path, func(string) string { return "" })
+	if err != nil || len(c.Schedules) != 1 || c.Schedules[0].Name != "one" || c.Schedules[0].Text != rude || c.Schedules[0].Every.String() != "2h" {
+		t.Errorf("%v, %+v", err, c)
+	}
+
+	p.eval(`location.hash = "settings/store"`)
+	p.typed(`[data-key="store.max_age_hours"] input`, "3")
+	p.click(`.settings-bar .main`)
+	save("max_age_hours = 3")
+	p.until(`document.querySelector("[data-key='store.max_age_hours']").textContent.includes("in force after a restart; until then")`)
+	p.want(`document.querySelector("[data-key='store.max_age_hours'] input").value`, "3")
+	p.typed(`[data-key="store.dir"] input`, "elsewhere")
+	p.until(`document.querySelector("[data-key='store.dir'] .trouble")?.textContent.includes("cannot be changed while flynn runs (stop flynn, change it in the file itself, and start flynn)")`)
 }
 
 func onDisk(t *testing.T, path string) string {

@@ -35,6 +35,8 @@ type Policies interface {
 	// RollbackPolicy puts an older module in force: store.ErrNotFound if there is no such policy or module, store.ErrConflict if there
 	// is nothing to do.
 	RollbackPolicy(ctx context.Context, policy string, r Rollback) (PolicyStatus, error)
+	// ShadowPolicy makes a policy a shadow in flynn.toml, or has it decide again, and puts that in force.
+	ShadowPolicy(ctx context.Context, policy string, on bool, by string) (PolicyStatus, error)
 }
 
 // PolicyDetail is a policy with its history.
@@ -79,6 +81,9 @@ type PolicyReplay struct {
 	MoreGroups int `json:"more_groups,omitempty"`
 	// Differences are the first of those that the groups count.
 	Differences []compare.Difference `json:"differences"`
+	// Cases is what the module answers to the cases in the policy's folder; NoCases is why they could not be asked.
+	Cases   *author.Report `json:"cases,omitempty"`
+	NoCases string         `json:"no_cases,omitempty"`
 }
 
 // Decisions shows what was decided.

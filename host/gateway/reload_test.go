@@ -14,7 +14,7 @@ type reloads struct {
 	refuses    error
 }
 
-func (r *reloads) Reload(ctx context.Context) (uint64, error) {
+func (r *reloads) Reload(ctx context.Context, _ string) (uint64, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		return 0, errors.New("the reload has no deadline")
 	}

@@ -20,11 +20,11 @@ type Schedules interface {
 	// ResumeSchedule lets a paused schedule run again.
 	ResumeSchedule(ctx context.Context, name string) error
 	// AddSchedule adds a schedule to flynn.toml and puts that in force.
-	AddSchedule(ctx context.Context, s NewSchedule) (ScheduleStatus, error)
+	AddSchedule(ctx context.Context, s NewSchedule, by string) (ScheduleStatus, error)
 	// ChangeSchedule changes keys of a schedule in flynn.toml and puts that in force.
-	ChangeSchedule(ctx context.Context, name string, keys ScheduleKeys) (ScheduleStatus, error)
+	ChangeSchedule(ctx context.Context, name string, keys ScheduleKeys, by string) (ScheduleStatus, error)
 	// RemoveSchedule removes a schedule from flynn.toml and puts that in force.
-	RemoveSchedule(ctx context.Context, name string) error
+	RemoveSchedule(ctx context.Context, name, by string) error
 	// PreviewSchedule returns the next due times of a timing.
 	PreviewSchedule(timing, zone string) (SchedulePreview, error)
 }
@@ -81,6 +81,8 @@ type ScheduleStatus struct {
 	Deliver  string       `json:"deliver,omitempty"`
 	Text     string       `json:"text"`
 	CatchUp  string       `json:"catch_up"`
+	Jitter   string       `json:"jitter,omitempty"`
+	Quiet    string       `json:"quiet,omitempty"` // the answer that is not delivered
 	Next     time.Time    `json:"next,omitzero"`
 	Running  bool         `json:"running"`
 	Waiting  int          `json:"waiting"`  // runs that are due and wait for the running one

@@ -1,7 +1,7 @@
 // Package channels adds, changes and removes the channels of the host that runs, for the gateway.
 //
-// Start with Channels. It proves an account and edits the file by the functions of package setup that the command line calls, and edits
-// through package settings, one edit at a time. form.go says what to ask for, fault.go at which field something is wrong.
+// Start with Channels. It proves an account and edits the file by the functions of package setup that the command line calls, through the
+// edit.Editor that all rooms share. form.go says what to ask for, fault.go at which field something is wrong.
 package channels
 
 import (
@@ -24,7 +24,8 @@ import (
 
 // Channels are those of a running host.
 type Channels struct {
-	Settings *settings.Settings
+	Current func() *config.Config
+	Editor  *edit.Editor
 	// Launcher is the command that runs plugins in a jail.
 	Launcher []string
 	// States returns those of the running channels.
@@ -39,13 +40,13 @@ func (c Channels) Channels(ctx context.Context) ([]gateway.Channel, error) {
 	for _, s := range c.States(ctx) {
 		states[s.Name] = s
 	}
-	return setup.Channels(c.Settings.Holder.Current(), states), nil
+	return setup.Channels(c.Current(), states), nil
 }
 
 // setup returns the steps of flynn channel add, with nobody to be asked.
 func (c Channels) setup() *setup.Setup {
-	s := c.Settings
-	return setup.New(setup.Config{Path: s.Holder.Path(), Getenv: s.Getenv, Checks: s.Checks, Launcher: c.Launcher, Asker: form{}})
+	e := c.Editor
+	return setup.New(setup.Config{Path: e.Path, Getenv: e.Getenv, Checks: e.Checks, Launcher: c.Launcher, Asker: form{}})
 }
 
 // ProveChannel implements gateway.Channels. The file is not written.
@@ -54,9 +55,9 @@ func (c Channels) ProveChannel(ctx context.Context, n gateway.NewChannel) (gatew
 	if err != nil {
 		return gateway.ChannelAccount{}, err
 	}
-	f, err := edit.Open(c.Settings.Holder.Path())
+	f, err := edit.Open(c.Editor.Path)
 	if err != nil {
-		return gateway.ChannelAccount{}, worded{err.Error(), store.ErrConflict}
+		return gateway.ChannelAccount{}, store.Conflict(err.Error())
 	}
 	ch, err := c.setup().TryChannel(ctx, f, answers)
 	if err != nil {
@@ -78,24 +79,26 @@ func (c Channels) AddChannel(ctx context.Context, n gateway.NewChannel, by strin
 		return account, err
 	}
 	answers.NoCheck = true // it is proved
-	s := c.setup()
-	defer s.Undo()
-	err = c.Settings.Edit(ctx, "add channel "+account.Name, by, func(f *edit.File) error {
+	return account, c.edit(ctx, "add", account.Name, by, func(f *edit.File, now *config.Config) error {
+		s := c.setup()
+		f.IfRefused(s.Undo)
 		ch, err := s.TryChannel(ctx, f, answers)
 		if err != nil {
 			return refusal(answers.Channel, err)
 		}
-		return s.WriteSecrets(c.Settings.Holder.Current(), ch)
+		return s.WriteSecrets(c.Current(), ch)
 	})
-	if err == nil {
-		s.Done()
-	}
-	return account, err
+}
+
+// edit edits the file for one channel.
+func (c Channels) edit(ctx context.Context, verb, name, by string, change func(f *edit.File, now *config.Config) error) error {
+	_, err := c.Editor.Edit(ctx, edit.Author{By: by, What: verb + " channel " + name}, change)
+	return gateway.NotEdited(err)
 }
 
 // answers checks a form by itself.
 func (c Channels) answers(n gateway.NewChannel) (a setup.Answers, err error) {
-	current := c.Settings.Holder.Current()
+	current := c.Current()
 	name := cmp.Or(n.Name, n.Plugin)
 	a.Channel = setup.ChannelAnswers{Name: name, Plugin: n.Plugin, Settings: map[string]any{}, Secrets: map[string]config.Secret{}}
 	var faults []gateway.Fault
@@ -161,7 +164,7 @@ func sameAccount(c *config.Config, plugin string, secrets map[string]config.Secr
 
 // ChangeChannel implements gateway.Channels.
 func (c Channels) ChangeChannel(ctx context.Context, name string, change gateway.ChannelChange, by string) error {
-	if _, ok := c.Settings.Holder.Current().Channels[name]; !ok {
+	if _, ok := c.Current().Channels[name]; !ok {
 		return noChannel(name)
 	}
 	var changes []gateway.ConfigurationChange
@@ -177,11 +180,11 @@ func (c Channels) ChangeChannel(ctx context.Context, name string, change gateway
 		}
 		set(change.Settings[key], key)
 	}
-	return c.Settings.Edit(ctx, "change channel "+name, by, func(f *edit.File) error {
+	return c.edit(ctx, "change", name, by, func(f *edit.File, _ *config.Config) error {
 		if err := settings.Change(&f.Text, changes); err != nil {
 			return err
 		}
-		next, err := f.Load(c.Settings.Getenv, c.Settings.Checks...)
+		next, err := f.Load(c.Editor.Getenv, c.Editor.Checks...)
 		if err != nil {
 			return refusal(setup.ChannelAnswers{Name: name}, err)
 		}
@@ -198,27 +201,19 @@ func (c Channels) ChangeChannel(ctx context.Context, name string, change gateway
 
 // RemoveChannel implements gateway.Channels.
 func (c Channels) RemoveChannel(ctx context.Context, name, by string) error {
-	var files []string
-	err := c.Settings.Edit(ctx, "remove channel "+name, by, func(f *edit.File) error {
-		now, err := f.Load(c.Settings.Getenv, c.Settings.Checks...)
-		if err != nil {
-			return err
-		}
+	return c.edit(ctx, "remove", name, by, func(f *edit.File, now *config.Config) error {
 		if _, ok := now.Channels[name]; !ok {
 			return noChannel(name)
 		}
-		files, err = setup.RemoveChannel(f, now, name)
+		files, err := setup.RemoveChannel(f, now, name)
+		f.IfMade(func() error { return setup.RemoveSecrets(c.unused(files)) })
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return setup.RemoveSecrets(c.unused(files))
 }
 
 // unused are the files that no key of the configuration in force names.
 func (c Channels) unused(files []string) []string {
-	current := c.Settings.Holder.Current()
+	current := c.Current()
 	return slices.DeleteFunc(files, func(path string) bool {
 		for _, ch := range current.Channels {
 			for _, ref := range ch.References() {
@@ -231,18 +226,7 @@ func (c Channels) unused(files []string) []string {
 	})
 }
 
-func noChannel(name string) error {
-	return worded{fmt.Sprintf("no channel %q", name), store.ErrNotFound}
-}
-
-// worded is an error with a text for people.
-type worded struct {
-	text string
-	error
-}
-
-func (w worded) Error() string { return w.text }
-func (w worded) Unwrap() error { return w.error }
+func noChannel(name string) error { return store.NotFound(fmt.Sprintf("no channel %q", name)) }
 
 // form is an asker whose person has filled in a form already.
 type form struct{}

@@ -19,7 +19,7 @@ const maxKinds = 200
 
 // ChannelKinds implements gateway.Channels.
 func (c Channels) ChannelKinds(context.Context) ([]gateway.ChannelKind, error) {
-	current := c.Settings.Holder.Current()
+	current := c.Current()
 	plugins, err := plugin.OpenStore(current.Plugins.Dir)
 	if err != nil {
 		return nil, err

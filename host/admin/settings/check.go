@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -12,22 +13,22 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/internal/redact"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // CheckConfiguration implements gateway.Configurations.
-func (s *Settings) CheckConfiguration(ctx context.Context, e gateway.ConfigurationEdit) (gateway.ConfigurationCheck, error) {
+func (s Settings) CheckConfiguration(ctx context.Context, e gateway.ConfigurationEdit) (gateway.ConfigurationCheck, error) {
 	out := gateway.ConfigurationCheck{
 		Problems: []gateway.ConfigurationProblem{}, Warnings: []gateway.ConfigurationProblem{}, Effects: []gateway.ConfigurationEffect{},
 	}
-	f, err := s.open()
+	before, err := config.Read(s.Editor.Path)
 	if err != nil {
+		return out, store.Conflict(fmt.Sprintf("%s: %v", s.Editor.Path, err))
+	}
+	if err := s.seen(e, before); err != nil {
 		return out, err
 	}
-	if err := s.seen(e, f.Before()); err != nil {
-		return out, err
-	}
-	text, err := s.edited(e, f.Before())
+	text, err := s.edited(e, before)
 	var wrong *gateway.NotApplied
 	if errors.As(err, &wrong) {
 		out.Problems = wrong.Problems
@@ -36,21 +37,22 @@ func (s *Settings) CheckConfiguration(ctx context.Context, e gateway.Configurati
 	if err != nil {
 		return out, err
 	}
-	out.Difference = difference(f.Path(), f.Before(), text)
-	_, hidden := config.Hide(string(text))
-	next, err := config.LoadAs(f.Path(), text, s.Getenv, s.Checks...)
+	out.Difference = difference(s.Editor.Path, before, text)
+	next, err := config.LoadAs(s.Editor.Path, text, s.Editor.Getenv, s.Editor.Checks...)
 	if err != nil {
-		out.Problems = problemsOf(err, hidden)
+		out.Problems = gateway.ProblemsOf(err, text)
 		return out, nil
 	}
 	bad, weak := preflight.All(ctx, next, s.Log)
-	out.Problems, out.Warnings = problems(bad, hidden), problems(weak, hidden)
+	out.Problems, out.Warnings = gateway.Problems(bad, text), gateway.Problems(weak, text)
 	current := s.Holder.Current()
 	for _, key := range config.RestartKeys(current, next) {
-		out.Problems = append(out.Problems, gateway.ConfigurationProblem{
-			Line: next.Line(strings.Split(key, ".")...), Key: key, Text: "the running flynn reads it at its start alone",
-			Next: "change it in the file itself, and restart flynn",
-		})
+		if config.Refused(key) {
+			out.Problems = append(out.Problems, gateway.ConfigurationProblem{
+				Line: next.Line(strings.Split(key, ".")...), Key: key, Text: "it cannot be changed while flynn runs",
+				Next: "stop flynn, change it in the file itself, and start flynn",
+			})
+		}
 	}
 	out.OK = len(out.Problems) == 0
 	out.Effects = s.effects(current, next)
@@ -58,7 +60,7 @@ func (s *Settings) CheckConfiguration(ctx context.Context, e gateway.Configurati
 }
 
 // effects are the parts that a configuration changes.
-func (s *Settings) effects(old, next *config.Config) []gateway.ConfigurationEffect {
+func (s Settings) effects(old, next *config.Config) []gateway.ConfigurationEffect {
 	out := []gateway.ConfigurationEffect{}
 	for _, key := range config.RestartKeys(old, next) {
 		out = append(out, gateway.ConfigurationEffect{Part: key, Change: "needs_restart"})
@@ -117,6 +119,3 @@ func difference(path string, before, after []byte) string {
 	}
 	return "@@ a value that looks like a secret changes, and is not shown @@\n"
 }
-
-// masked is a text without what is hidden.
-func masked(text string, hidden []string) string { return redact.Words(hidden...).Replace(text) }

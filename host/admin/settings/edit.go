@@ -6,115 +6,62 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // EditConfiguration implements gateway.Configurations.
-func (s *Settings) EditConfiguration(ctx context.Context, e gateway.ConfigurationEdit, by string) (out gateway.ConfigurationEdited, err error) {
-	err = s.Edit(ctx, "the console", by, func(f *edit.File) error {
-		if err := s.seen(e, f.Before()); err != nil {
-			return err
+func (s Settings) EditConfiguration(ctx context.Context, e gateway.ConfigurationEdit, by string) (gateway.ConfigurationEdited, error) {
+	m, err := s.Editor.Rewrite(ctx, edit.Author{By: by, What: what(e)}, func(before []byte) ([]byte, error) {
+		if err := s.seen(e, before); err != nil {
+			return nil, err
 		}
-		text, err := s.edited(e, f.Before())
-		if err != nil {
-			return err
-		}
-		out.Difference = difference(f.Path(), f.Before(), text)
-		return replace(f, text)
+		return s.edited(e, before)
 	})
 	if err != nil {
-		return gateway.ConfigurationEdited{}, err
+		return gateway.ConfigurationEdited{}, gateway.NotEdited(err)
 	}
-	now, err := config.Read(s.Holder.Path())
-	out.Generation, out.Version = s.Holder.Current().Generation, version(s.Holder.Current(), now)
-	return out, err
+	return gateway.ConfigurationEdited{
+		Generation: m.Generation, Version: config.DigestOf(m.After), Difference: difference(s.Editor.Path, m.Before, m.After),
+	}, nil
 }
 
-// Edit opens the file, has change edit it, and puts it in force. The file before is kept. what says what edits it, for the log.
-func (s *Settings) Edit(ctx context.Context, what, by string, change func(f *edit.File) error) error {
-	s.editing.Lock()
-	defer s.editing.Unlock()
-	f, err := s.open()
-	if err != nil {
-		return err
+// what says for people what an edit changes.
+func what(e gateway.ConfigurationEdit) string {
+	switch {
+	case e.Former != "":
+		return "bring back " + e.Former
+	case e.Text != nil:
+		return "the whole text"
 	}
-	if err := change(f); err != nil {
-		return err
-	}
-	if f.Diff() == "" {
-		return nil
-	}
-	if _, err := config.LoadAs(f.Path(), f.Bytes(), s.Getenv, s.Checks...); err != nil {
-		_, hidden := config.Hide(string(f.Bytes()))
-		return &gateway.NotApplied{Problems: problemsOf(err, hidden)}
-	}
-	current := s.Holder.Current()
-	if config.DigestOf(f.Before()) != current.Digest { // it never was in force, and would be lost
-		if err := config.HistoryOf(current).Keep(f.Before(), true); err != nil {
-			return err
+	var keys []string
+	for _, c := range e.Changes {
+		if key := config.KeyString(c.Key...); !slices.Contains(keys, key) {
+			keys = append(keys, key)
 		}
 	}
-	generation, err := f.Apply(ctx, s.Getenv, s.Checks, s.Reload)
-	if err != nil {
-		return applied(err)
-	}
-	s.Log.Info("configuration edited", "by", by, "over", what, "generation", generation)
-	return nil
+	return cut.Head("change "+strings.Join(keys, ", "), maxWhat)
 }
 
-// open opens the file. One that is not TOML can be replaced as a whole.
-func (s *Settings) open() (*edit.File, error) {
-	f, err := edit.OpenAny(s.Holder.Path())
-	if err != nil {
-		return nil, conflict(err)
-	}
-	return f, nil
-}
-
-// replace sets the text of a file. The error has the lines of what is no TOML.
-func replace(f *edit.File, text []byte) error {
-	if err := f.Replace(text); err != nil {
-		_, hidden := config.Hide(string(text))
-		_, err := config.LoadText(f.Path(), text, func(string) string { return "" })
-		return &gateway.NotApplied{Problems: problemsOf(err, hidden)}
-	}
-	return nil
-}
-
-// applied sorts the errors of edit.File.Apply.
-func applied(err error) error {
-	if errors.Is(err, edit.ErrRefused) {
-		return &gateway.NotApplied{Problems: problemsOf(err, nil)}
-	}
-	return conflict(err)
-}
-
-// conflict is an error about the file, which somebody else changed or which cannot be written.
-func conflict(err error) error { return worded{err.Error(), errors.Join(store.ErrConflict, err)} }
-
-// worded is an error with a text for people.
-type worded struct {
-	text string
-	error
-}
-
-func (w worded) Error() string { return w.text }
-func (w worded) Unwrap() error { return w.error }
+// maxWhat bounds what is recorded about an edit, in bytes.
+const maxWhat = 300
 
 // seen refuses an edit of a file that is not the one that the client saw.
-func (s *Settings) seen(e gateway.ConfigurationEdit, text []byte) error {
-	if e.Version != version(s.Holder.Current(), text) {
-		return conflict(fmt.Errorf("%s has changed since you read it: look at it again, and make the edit anew", s.Holder.Path()))
+func (s Settings) seen(e gateway.ConfigurationEdit, text []byte) error {
+	if e.Version != config.DigestOf(text) {
+		return store.Conflict(s.Editor.Path + " has changed since you read it: look at it again, and make the edit anew")
 	}
 	return nil
 }
 
 // edited returns the text after an edit.
-func (s *Settings) edited(e gateway.ConfigurationEdit, text []byte) ([]byte, error) {
+func (s Settings) edited(e gateway.ConfigurationEdit, text []byte) ([]byte, error) {
 	forms := 0
 	for _, given := range []bool{e.Text != nil, len(e.Changes) > 0, e.Former != ""} {
 		if given {
@@ -127,7 +74,7 @@ func (s *Settings) edited(e gateway.ConfigurationEdit, text []byte) ([]byte, err
 	case e.Former != "":
 		former, err := config.HistoryOf(s.Holder.Current()).Read(e.Former)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = worded{err.Error(), store.ErrNotFound}
+			err = store.NotFound(err.Error())
 		}
 		return former, err
 	case e.Text != nil:
@@ -139,7 +86,7 @@ func (s *Settings) edited(e gateway.ConfigurationEdit, text []byte) ([]byte, err
 	}
 	t, err := edit.Parse(text)
 	if err != nil {
-		return nil, conflict(fmt.Errorf("%s: %w: correct its text", s.Holder.Path(), err))
+		return nil, store.Conflict(fmt.Sprintf("%s: %v: correct its text", s.Editor.Path, err))
 	}
 	if err := Change(t, e.Changes); err != nil {
 		return nil, err
@@ -166,6 +113,12 @@ func change(t *edit.Text, c gateway.ConfigurationChange) error {
 			return nil // it is so already
 		}
 		return t.Remove(c.Key...)
+	}
+	if c.Move != nil {
+		if c.Value != nil || c.Add {
+			return errors.New("move has no value")
+		}
+		return t.Move(*c.Move, c.Key...)
 	}
 	value, err := valueOf(c.Value, 0)
 	if err != nil {

@@ -10,14 +10,16 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/setup"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // maxSecrets bounds the secrets in an answer.
 const maxSecrets = 1000
 
 // Secrets implements gateway.Secrets.
-func (s *Settings) Secrets(context.Context) ([]gateway.StoredSecret, error) {
+func (s Settings) Secrets(context.Context) ([]gateway.StoredSecret, error) {
 	c := s.Holder.Current()
 	entries, err := os.ReadDir(setup.SecretsDir(c))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +43,7 @@ func (s *Settings) Secrets(context.Context) ([]gateway.StoredSecret, error) {
 }
 
 // SetSecret implements gateway.Secrets.
-func (s *Settings) SetSecret(ctx context.Context, name, value, by string) (gateway.StoredSecret, error) {
+func (s Settings) SetSecret(ctx context.Context, name, value, by string) (gateway.StoredSecret, error) {
 	if err := setup.ValidSecretName(name); err != nil {
 		return gateway.StoredSecret{}, gateway.BadRequest(err.Error())
 	}
@@ -49,20 +51,17 @@ func (s *Settings) SetSecret(ctx context.Context, name, value, by string) (gatew
 	if err != nil {
 		return gateway.StoredSecret{}, gateway.BadRequest("the secret: " + err.Error())
 	}
-	s.editing.Lock()
-	defer s.editing.Unlock()
 	c := s.Holder.Current()
-	_, generation, err := setup.StoreSecret(ctx, c, name, secret, s.Reload)
+	_, generation, err := setup.StoreSecret(ctx, s.Editor, c, edit.Author{By: by}, name, secret)
 	if err != nil {
-		return gateway.StoredSecret{}, conflict(err)
+		return gateway.StoredSecret{}, store.Conflict(err.Error())
 	}
-	s.Log.Info("secret stored", "by", by, "name", name)
 	out := s.stored(c, name, nil)
 	out.Generation = generation
 	return out, nil
 }
 
-func (s *Settings) stored(c *config.Config, name string, used []string) gateway.StoredSecret {
+func (s Settings) stored(c *config.Config, name string, used []string) gateway.StoredSecret {
 	return gateway.StoredSecret{Name: name, File: setup.NamedFrom(s.Holder.Path(), filepath.Join(setup.SecretsDir(c), name)), Used: append([]string{}, used...)}
 }
 

@@ -1,16 +1,18 @@
 package settings
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -19,7 +21,7 @@ const crlf = "# Flynn of Ann.\r\nsystem_prompt = \"hi\" # greet\r\n\r\n# the one
 	"\r\n[routing]\r\ndefault_agent = \"main\"\r\n# api_key = \"sk-in-a-comment\"\r\n[store]\r\ndir = \"data\"\r\n"
 
 // open returns the settings of a file with a text.
-func open(t *testing.T, text string) (*Settings, string) {
+func open(t *testing.T, text string) (Settings, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "flynn.toml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -34,11 +36,10 @@ func open(t *testing.T, text string) (*Settings, string) {
 	if err := h.Reload(t.Context()); err != nil { // keeps the text, as Run does
 		t.Fatal(err)
 	}
-	h.Subscribe(func(_ context.Context, old, next *config.Config) (commit, rollback func(), err error) {
-		return nil, nil, config.RestartNeeded(old, next)
-	})
 	same := func(a, b config.Channel) bool { return a.Plugin == b.Plugin && a.Enabled == b.Enabled }
-	return New(Config{Holder: h, Getenv: getenv, Log: log, SameChannel: same, SameTools: func(a, b config.ToolProvider) bool { return true }}), path
+	return Settings{
+		Holder: h, Editor: edit.InHost(h, edit.EditorConfig{Getenv: getenv, Log: log}), Log: log, SameChannel: same, SameTools: func(a, b config.ToolProvider) bool { return true },
+	}, path
 }
 
 func read(t *testing.T, path string) string {
@@ -50,7 +51,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func now(t *testing.T, s *Settings) gateway.Configuration {
+func now(t *testing.T, s Settings) gateway.Configuration {
 	t.Helper()
 	c, err := s.Configuration(t.Context())
 	if err != nil {
@@ -63,7 +64,7 @@ func set(value any, key ...string) gateway.ConfigurationChange {
 	return gateway.ConfigurationChange{Key: key, Value: value}
 }
 
-func put(t *testing.T, s *Settings, changes ...gateway.ConfigurationChange) (gateway.ConfigurationEdited, error) {
+func put(t *testing.T, s Settings, changes ...gateway.ConfigurationChange) (gateway.ConfigurationEdited, error) {
 	t.Helper()
 	return s.EditConfiguration(t.Context(), gateway.ConfigurationEdit{Version: now(t, s).Version, Changes: changes}, "web:owner")
 }
@@ -121,7 +122,7 @@ func TestRefusedEdits(t *testing.T) {
 		"a key below a value":      {keys(set("b", "system_prompt", "a")), "not a table"},
 		"a number past all":        {keys(set(float64(1<<60), "limits", "sandboxes")), "too large"},
 		"an element of nothing":    {keys(gateway.ConfigurationChange{Key: []string{"schedules", "[3]", "name"}, Value: "x"}), ""},
-		"a key of the start":       {keys(set(float64(3), "store", "max_age_hours")), "restart flynn"},
+		"a key of the start":       {keys(set("elsewhere", "store", "dir")), "restart flynn"},
 		"a mark as a value":        {keys(set([]any{"https://<hidden>@x"}, "gateway", "origins")), "no value"},
 		"both forms":               {gateway.ConfigurationEdit{Changes: []gateway.ConfigurationChange{set("x", "system_prompt")}, Former: "x"}, "one of text"},
 		"no TOML":                  {whole("a = \n[b"), "not TOML"},
@@ -274,7 +275,99 @@ func TestEffects(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Part, e.Name, e.Change}, " "))
 	}
 	want := "store.max_age_hours  needs_restart, system_prompt  changes, channels a stops, channels b starts, store  changes"
-	if strings.Join(got, ", ") != want || check.OK {
+	if strings.Join(got, ", ") != want || !check.OK {
 		t.Errorf("%v, want %s; %v", got, want, check.OK)
+	}
+}
+
+// TestAfterRestart: a key that is read at the start is saved and waits, and the running value is shown until then.
+func TestAfterRestart(t *testing.T) {
+	s, path := open(t, crlf)
+	runs := s.Holder.Current().Store.MaxAgeHours
+	of := func() gateway.ConfigurationKey {
+		t.Helper()
+		keys, err := s.ConfigurationKeys(t.Context(), "store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys[slices.IndexFunc(keys, func(k gateway.ConfigurationKey) bool { return k.Name == "store.max_age_hours" })]
+	}
+	if k := of(); k.Runs != nil {
+		t.Errorf("before: %+v", k)
+	}
+	if _, err := put(t, s, set(float64(3), "store", "max_age_hours"), set("new", "system_prompt")); err != nil {
+		t.Fatal(err)
+	}
+	c := s.Holder.Current()
+	if k := of(); c.Store.MaxAgeHours != runs || c.SystemPrompt != "new" || k.Value != int64(3) || k.Runs == nil || *k.Runs != fmt.Sprint(runs) || !strings.Contains(read(t, path), "max_age_hours = 3\r\n") {
+		t.Errorf("%+v, in force is %d", k, c.Store.MaxAgeHours)
+	}
+	if n := now(t, s); n.State != gateway.ConfigurationInForce {
+		t.Errorf("%+v", n)
+	}
+	if _, err := s.EditConfiguration(t.Context(), gateway.ConfigurationEdit{Version: now(t, s).Version, Former: now(t, s).Undo}, ""); err != nil || of().Runs != nil {
+		t.Errorf("undone: %v, %+v", err, of())
+	}
+}
+
+// TestListsOfTables adds, moves and removes elements, with rude values.
+func TestListsOfTables(t *testing.T) {
+	s, path := open(t, crlf)
+	schedule := func(name string) map[string]any {
+		return map[string]any{"name": name, "agent": "main", "every": "1h", "text": "a \"b\"\n]]\n[[x]] \u202e\x7f", "as": "terminal:owner"}
+	}
+	add := func(name string) gateway.ConfigurationChange {
+		return gateway.ConfigurationChange{Key: []string{"schedules"}, Value: schedule(name), Add: true}
+	}
+	if _, err := put(t, s, add("one"), add("two"), add("three")); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (out []string) {
+		for _, sch := range s.Holder.Current().Schedules {
+			out = append(out, sch.Name)
+		}
+		return out
+	}
+	first, seen := 0, now(t, s).Version
+	if _, err := put(t, s, gateway.ConfigurationChange{Key: []string{"schedules", "[2]"}, Move: &first}); err != nil || !slices.Equal(names(), []string{"three", "one", "two"}) {
+		t.Fatalf("%v, %v\n%s", err, names(), read(t, path))
+	}
+	// Another window, which saw the list before, changes nothing.
+	if _, err := s.EditConfiguration(t.Context(), gateway.ConfigurationEdit{Version: seen, Changes: []gateway.ConfigurationChange{{Key: []string{"schedules", "[0]"}, Unset: true}}}, ""); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("an edit of the list before: %v", err)
+	}
+	if _, err := put(t, s, gateway.ConfigurationChange{Key: []string{"schedules", "[1]"}, Unset: true}, set("2h", "schedules", "[0]", "every")); err != nil || !slices.Equal(names(), []string{"three", "two"}) {
+		t.Fatalf("%v, %v", err, names())
+	}
+	if got := s.Holder.Current().Schedules[0]; got.Text != schedule("")["text"] || got.Every.String() != "2h" {
+		t.Errorf("%+v", got)
+	}
+	far := 7
+	for name, c := range map[string]gateway.ConfigurationChange{
+		"an unknown key":   {Key: []string{"schedules"}, Value: map[string]any{"nmae": "x"}, Add: true},
+		"too far":          {Key: []string{"schedules", "[0]"}, Move: &far},
+		"nothing to move":  {Key: []string{"schedules", "[5]"}, Move: &first},
+		"a move and value": {Key: []string{"schedules", "[0]"}, Move: &first, Value: "x"},
+	} {
+		before := read(t, path)
+		if _, err := put(t, s, c); err == nil || read(t, path) != before {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	keys, err := s.ConfigurationKeys(t.Context(), "schedules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := 0
+	for _, k := range keys {
+		if k.New {
+			fresh++
+			if k.Set || k.Key[1] != "[2]" {
+				t.Errorf("%+v", k)
+			}
+		}
+	}
+	if fresh != 11 {
+		t.Errorf("a new element has %d keys", fresh)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Undo brings back the files that AddModel and AddChannel wrote, unless Done was called.
-func (s *Setup) Undo() { _ = s.journal.Undo() }
+func (s *Setup) Undo() error { return s.journal.Undo() }
 
 // Done keeps what was written.
 func (s *Setup) Done() { s.journal.Done() }

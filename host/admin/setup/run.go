@@ -246,17 +246,33 @@ func (s *Setup) save(ctx context.Context, f *edit.File, a Answers) error {
 	if err := s.agreed(ctx, f, a); err != nil {
 		return err
 	}
+	if err := s.write(ctx, f); err != nil {
+		return err
+	}
+	s.Asker.Say("Wrote " + s.Path + ".")
+	return nil
+}
+
+// write writes the file, and has a flynn that runs on it take it up.
+func (s *Setup) write(ctx context.Context, f *edit.File) error {
+	c := edit.EditorConfig{Path: s.Path, Getenv: s.Getenv, Checks: s.Checks}
+	if !f.IsNew() {
+		host, running, err := s.Hosts.Running(ctx, s.Path)
+		if err != nil {
+			return err
+		}
+		if running {
+			c.Reload = host.Reload
+		}
+	}
 	if err := s.journal.Keep(s.Path); err != nil {
 		return err
 	}
 	if err := s.journal.MakeDir(s.dir()); err != nil {
 		return err
 	}
-	if err := f.Save(s.Getenv, s.Checks...); err != nil {
-		return err
-	}
-	s.Asker.Say("Wrote " + s.Path + ".")
-	return s.apply(ctx)
+	_, err := edit.NewEditor(c).Apply(ctx, edit.Author{}, f)
+	return err
 }
 
 // agreed shows what changes in a file that was there, and asks for a yes.
@@ -273,18 +289,6 @@ func (s *Setup) agreed(ctx context.Context, f *edit.File, a Answers) error {
 		err = ErrAborted
 	}
 	return without(err, "--yes")
-}
-
-// apply has a flynn that runs on the file take it up.
-func (s *Setup) apply(ctx context.Context) error {
-	host, running, err := s.Hosts.Running(ctx, s.Path)
-	if err != nil || !running {
-		return err
-	}
-	if _, err := host.Reload(ctx); err != nil {
-		return fmt.Errorf("the running flynn refuses it: %w", err)
-	}
-	return nil
 }
 
 // owner makes somebody the owner: the one who was named, or the one who writes first.
@@ -336,11 +340,5 @@ func (s *Setup) saveOwner(ctx context.Context, f *edit.File, c *config.Config, s
 	if err := AddOwner(f, c, sender); err != nil {
 		return err
 	}
-	if err := s.journal.Keep(s.Path); err != nil {
-		return err
-	}
-	if err := f.Save(s.Getenv, s.Checks...); err != nil {
-		return err
-	}
-	return s.apply(ctx)
+	return s.write(ctx, f)
 }

@@ -81,17 +81,22 @@ func WriteSecret(j *Journal, dir, name string, secret config.Secret) (string, er
 }
 
 // StoreSecret writes a secret into the folder of a configuration, and has the running flynn take it up; if that refuses, the secret before
-// stays. reload is nil while none runs.
-func StoreSecret(ctx context.Context, c *config.Config, name string, secret config.Secret, reload edit.Reload) (path string, generation uint64, err error) {
-	var j Journal
-	if path, err = WriteSecret(&j, SecretsDir(c), name, secret); err != nil {
-		return "", 0, errors.Join(err, j.Undo())
-	}
-	if reload == nil {
-		return path, 0, nil
-	}
-	if generation, err = reload(context.WithoutCancel(ctx)); err != nil {
-		return "", 0, errors.Join(fmt.Errorf("%s is as before, because the running flynn refuses the secret: %w", path, err), j.Undo())
-	}
-	return path, generation, nil
+// stays.
+func StoreSecret(ctx context.Context, e *edit.Editor, c *config.Config, by edit.Author, name string, secret config.Secret) (path string, generation uint64, err error) {
+	by.What = "store secret " + name
+	generation, err = e.Reloading(ctx, by, func(reload edit.Reload) (uint64, error) {
+		var j Journal
+		if path, err = WriteSecret(&j, SecretsDir(c), name, secret); err != nil {
+			return 0, errors.Join(err, j.Undo())
+		}
+		if reload == nil {
+			return 0, nil
+		}
+		generation, err := reload(context.WithoutCancel(ctx))
+		if err != nil {
+			return 0, errors.Join(fmt.Errorf("%s is as before, because the running flynn refuses the secret: %w", path, err), j.Undo())
+		}
+		return generation, nil
+	})
+	return path, generation, err
 }

@@ -3,8 +3,9 @@
 // Start with Text, which is edited in memory, and File, which reads it from disk and writes it back. Each edit is compared with its meaning:
 // the text after it must decode to the values before it with that one change, or else the edit fails and the text stays as it was.
 //
-// A File is written only if the loader accepts the new text, if nobody has changed the file since it was read, and in one step. The package
-// knows no keys of flynn.toml, prints nothing and talks to nobody.
+// An Editor has one edit made at a time, by the rooms of a running flynn and by commands alike. A File is written only if the loader accepts the
+// new text, if nobody has changed the file since it was read, and in one step; what the running flynn refuses is undone. The package knows no
+// keys of flynn.toml, prints nothing and asks the running flynn for nothing but to take up the file.
 package edit
 
 import (

@@ -7,16 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/durable"
-	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
 // ErrChanged is the error of a save after somebody else changed the file.
-var ErrChanged = errors.New("it has changed since it was read: look at it and run the command again")
+var ErrChanged = errors.New("it has changed since it was read: look at it and make the edit again")
 
 // maxFile is the size that the loader accepts, in bytes.
 const maxFile = 1 << 20
@@ -31,6 +29,8 @@ type File struct {
 	before []byte
 	info   fs.FileInfo // nil: the file was missing
 	undo   []byte      // what the last Save replaced; nil: there was no file, or no Save
+	undone []func() error
+	made   []func() error
 }
 
 // Open reads a file to edit. It has to be a plain file of the user who runs the program; a link is refused, because the edit would replace
@@ -49,8 +49,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenAny is Open for a file that need not be TOML. Until Replace its Text is empty then.
-func OpenAny(path string) (*File, error) {
+// openAny is Open for a file that need not be TOML. Until Replace its Text is empty then.
+func openAny(path string) (*File, error) {
 	f := &File{path: path}
 	var err error
 	if f.before, f.info, err = read(path); err != nil {
@@ -69,6 +69,28 @@ func OpenOrNew(path string) (*File, error) {
 		return &File{path: path}, nil
 	}
 	return f, err
+}
+
+// IfRefused has undo called if the edit does not come in force, before the next one begins. It brings back what was written beside the file.
+func (f *File) IfRefused(undo func() error) { f.undone = append(f.undone, undo) }
+
+// IfMade has then called when the edit is in force, before the next one begins.
+func (f *File) IfMade(then func() error) { f.made = append(f.made, then) }
+
+// end calls what IfRefused or IfMade were given.
+func (f *File) end(err error) error {
+	if err == nil {
+		for _, then := range f.made {
+			err = errors.Join(err, then())
+		}
+		return err
+	}
+	for _, undo := range f.undone {
+		if undone := undo(); undone != nil {
+			err = fmt.Errorf("%w, and not everything could be undone: %w", err, undone)
+		}
+	}
+	return err
 }
 
 // IsNew reports whether the file was missing.
@@ -97,7 +119,7 @@ func (f *File) Load(getenv func(string) string, checks ...config.Check) (*config
 	return config.LoadText(f.path, f.Bytes(), getenv, checks...)
 }
 
-// Save writes the file in one step, with its mode. It fails if the text does not load, or if the file is not the one that was read.
+// Save writes the file in one step, with its mode, for an Editor. It fails if the text does not load, or if the file is not the one that was read.
 func (f *File) Save(getenv func(string) string, checks ...config.Check) error {
 	if _, err := f.Load(getenv, checks...); err != nil {
 		return err
@@ -122,13 +144,8 @@ func (f *File) Undo() error {
 	return f.Replace(f.before)
 }
 
-// write writes a text over the one that was read, which it becomes.
-func (f *File) write(text []byte) error {
-	release, err := filelock.TryDir(filepath.Dir(f.path))
-	if err != nil {
-		return fmt.Errorf("edit %s: %w", f.path, err)
-	}
-	defer release()
+// write writes a text over the one that was read, which it becomes. The caller holds the lock of the folder.
+func (f *File) write(text []byte) (err error) {
 	if err := f.unchanged(); err != nil {
 		return fmt.Errorf("edit %s: %w", f.path, err)
 	}

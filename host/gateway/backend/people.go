@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
@@ -45,7 +46,7 @@ type People struct {
 		SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
 		AddAudit(ctx context.Context, rows []consent.AuditRow) error
 	}
-	Edit Editor
+	Editor *edit.Editor
 }
 
 var _ gateway.People = People{}

@@ -6,9 +6,12 @@ import (
 	"math"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
@@ -27,6 +30,7 @@ type Policies struct {
 		PolicyModule(ctx context.Context, digest string) (journal.Module, error)
 		ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) ([]journal.Change, error)
 	}
+	Editor *edit.Editor
 }
 
 var _ gateway.Policies = Policies{}
@@ -38,6 +42,19 @@ func (p Policies) RollbackPolicy(ctx context.Context, name string, r gateway.Rol
 		return gateway.PolicyStatus{}, ofPolicy(err)
 	}
 	return p.status(ctx, st), nil
+}
+
+// ShadowPolicy implements gateway.Policies.
+func (p Policies) ShadowPolicy(ctx context.Context, name string, on bool, by string) (gateway.PolicyStatus, error) {
+	what := map[bool]string{true: "shadow policy ", false: "no shadow any more: policy "}[on] + name
+	_, err := p.Editor.Edit(ctx, edit.Author{By: by, What: what}, func(f *edit.File, c *config.Config) error {
+		return configured.SetShadow(f, c, name, on)
+	})
+	if err != nil {
+		return gateway.PolicyStatus{}, ofPolicy(gateway.NotEdited(err))
+	}
+	d, err := p.Policy(ctx, name)
+	return d.PolicyStatus, err
 }
 
 // ofPolicy turns an error about a policy into one of the gateway.

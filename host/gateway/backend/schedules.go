@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ import (
 // Schedules are the schedules of the configuration in force and their runs.
 type Schedules struct {
 	*schedule.Scheduler
-	Edits *Edits
+	Editor *edit.Editor
 }
 
 var _ gateway.Schedules = Schedules{}
@@ -53,8 +54,8 @@ func (s Schedules) PauseSchedule(ctx context.Context, name, why, by string) erro
 func (s Schedules) ResumeSchedule(ctx context.Context, name string) error { return s.Resume(ctx, name) }
 
 // AddSchedule implements gateway.Schedules.
-func (s Schedules) AddSchedule(ctx context.Context, n gateway.NewSchedule) (gateway.ScheduleStatus, error) {
-	err := s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Add(f, c, n.Name, n.Values()) })
+func (s Schedules) AddSchedule(ctx context.Context, n gateway.NewSchedule, by string) (gateway.ScheduleStatus, error) {
+	err := s.edit(ctx, "add", n.Name, by, func(f *edit.File, c *config.Config) error { return schedule.Add(f, c, n.Name, n.Values()) })
 	if err != nil {
 		return gateway.ScheduleStatus{}, err
 	}
@@ -62,9 +63,9 @@ func (s Schedules) AddSchedule(ctx context.Context, n gateway.NewSchedule) (gate
 }
 
 // ChangeSchedule implements gateway.Schedules.
-func (s Schedules) ChangeSchedule(ctx context.Context, name string, keys gateway.ScheduleKeys) (gateway.ScheduleStatus, error) {
+func (s Schedules) ChangeSchedule(ctx context.Context, name string, keys gateway.ScheduleKeys, by string) (gateway.ScheduleStatus, error) {
 	if values := keys.Values(); len(values) > 0 {
-		err := s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Change(f, c, name, values) })
+		err := s.edit(ctx, "change", name, by, func(f *edit.File, c *config.Config) error { return schedule.Change(f, c, name, values) })
 		if err != nil {
 			return gateway.ScheduleStatus{}, err
 		}
@@ -73,8 +74,18 @@ func (s Schedules) ChangeSchedule(ctx context.Context, name string, keys gateway
 }
 
 // RemoveSchedule implements gateway.Schedules.
-func (s Schedules) RemoveSchedule(ctx context.Context, name string) error {
-	return s.Edits.Edit(ctx, func(f *edit.File, c *config.Config) error { return schedule.Remove(f, c, name) })
+func (s Schedules) RemoveSchedule(ctx context.Context, name, by string) error {
+	return s.edit(ctx, "remove", name, by, func(f *edit.File, c *config.Config) error { return schedule.Remove(f, c, name) })
+}
+
+// edit edits the file for one schedule.
+func (s Schedules) edit(ctx context.Context, verb, name, by string, change func(f *edit.File, c *config.Config) error) error {
+	_, err := s.Editor.Edit(ctx, edit.Author{By: by, What: verb + " schedule " + name}, change)
+	var incomplete schedule.Incomplete
+	if errors.As(err, &incomplete) {
+		return &gateway.Refusal{Text: err.Error()}
+	}
+	return gateway.NotEdited(err)
 }
 
 // previewed is how many times a preview has.
@@ -109,6 +120,10 @@ func ScheduleStatuses(list []schedule.Status) []gateway.ScheduleStatus {
 		st := gateway.ScheduleStatus{
 			Name: s.Name, Agent: s.Agent, Timing: s.Timing, Cron: s.Cron, Every: s.Every, Timezone: s.Timezone, As: s.As, Deliver: s.Deliver, Text: s.Text,
 			CatchUp: s.CatchUp, Next: s.Next, Running: s.Running, Waiting: s.Waiting, Failures: s.Failures, Paused: s.Paused,
+		}
+		st.Quiet = s.Quiet
+		if s.Jitter > 0 {
+			st.Jitter = s.Jitter.String()
 		}
 		if len(s.Last) > 0 {
 			last := scheduleRun(s.Last[0])

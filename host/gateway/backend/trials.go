@@ -86,7 +86,30 @@ func (t *Trials) ReplayPolicy(ctx context.Context, name string, since time.Time,
 	if errors.Is(err, context.DeadlineExceeded) {
 		cut, err = fmt.Sprintf("the time of %s was over after %d decisions, the oldest ones", t.wall, report.Read), nil
 	}
-	return shown(report, cut), err
+	out := shown(report, cut)
+	if err == nil {
+		out.Cases, out.NoCases = t.candidateCases(ctx, name, wasm)
+	}
+	return out, err
+}
+
+// candidateCases asks a module the cases of a policy, or says why they cannot be asked.
+func (t *Trials) candidateCases(ctx context.Context, name string, wasm []byte) (*author.Report, string) {
+	path, err := t.policies.path(ctx, name)
+	dir := ""
+	if err == nil {
+		dir, _, err = author.FolderOf(path)
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	report, err := author.TestModule(ctx, dir, wasm)
+	if err != nil {
+		return nil, err.Error()
+	}
+	report.Module = "" // of a moment
+	report.Cases = report.Cases[:min(len(report.Cases), maxCases)]
+	return &report, ""
 }
 
 // PutPolicy implements gateway.PolicyTrials. The file is what is in force after a restart, so it is replaced, and comes back if the module is
@@ -171,6 +194,9 @@ func shown(r compare.Report, cut string) gateway.PolicyReplay {
 	return out
 }
 
+// maxCases bounds the cases of an answer.
+const maxCases = 1000
+
 // RunPolicyCases implements gateway.PolicyTrials.
 func (t *Trials) RunPolicyCases(ctx context.Context, name string) (author.Report, error) {
 	path, err := t.policies.path(ctx, name)
@@ -192,8 +218,7 @@ func (t *Trials) RunPolicyCases(ctx context.Context, name string) (author.Report
 	if err != nil {
 		return author.Report{}, as(err, store.ErrConflict) // the folder is not in order
 	}
-	const most = 1000
-	report.Cases = report.Cases[:min(len(report.Cases), most)]
+	report.Cases = report.Cases[:min(len(report.Cases), maxCases)]
 	return report, nil
 }
 

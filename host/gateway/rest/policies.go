@@ -37,6 +37,19 @@ func (p policies) register(r *registrar) {
 				return p.RollbackPolicy(ctx, in.Name, in.Body)
 			})
 	}
+	if p.Policies != nil {
+		type change struct {
+			ByName
+			Body struct {
+				Shadow bool `json:"shadow" doc:"true has it decide without effect, false with effect again"`
+			}
+		}
+		add(r, Operation{ID: "change-policy", Method: http.MethodPatch, Path: "/policies/{name}", Subject: "Policies", Least: owner, Timeout: editTimeout,
+			Summary: "Make a policy a shadow in flynn.toml, or have it decide again, and put that in force"},
+			func(ctx context.Context, by gateway.Caller, in *change) (gateway.PolicyStatus, error) {
+				return p.ShadowPolicy(ctx, in.Name, in.Body.Shadow, string(by.Sender))
+			})
+	}
 	if p.dryRuns != nil {
 		type call struct{ Body gateway.DryRunCall }
 		add(r, Operation{ID: "dry-run", Method: http.MethodPost, Path: "/tools/dry-run", Subject: "Policies", Least: owner, Timeout: askingTimeout,

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
@@ -63,13 +64,14 @@ func (s sandboxes) register(r *registrar) {
 		SinceTime
 		Session string `query:"session" maxLength:"1024"`
 		Agent   string `query:"agent" maxLength:"256"`
+		Person  string `query:"person" maxLength:"1024" doc:"A sender: what was asked for in conversations in which he took part"`
 		Denied  bool   `query:"denied" doc:"Refused ones only"`
 	}
 	add(r, Operation{ID: "list-egress", Method: http.MethodGet, Path: "/egress", Subject: subject, Least: owner,
 		Summary: "What programs in sandboxes asked the network for, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *filter) (gateway.Page[egress.Record], error) {
 			return listOf(s.Egress(ctx, egress.RecordFilter{
-				Session: in.Session, Agent: in.Agent, Denied: in.Denied, Since: in.Since, Before: in.Cursor, Limit: in.Limit,
+				Session: in.Session, Agent: in.Agent, Person: message.SenderKey(in.Person), Denied: in.Denied, Since: in.Since, Before: in.Cursor, Limit: in.Limit,
 			}))
 		})
 	type start struct {

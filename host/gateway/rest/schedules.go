@@ -58,8 +58,8 @@ func (s schedules) changes(r *registrar, subject string) {
 	add(r, Operation{ID: "add-schedule", Method: http.MethodPost, Path: "/schedules", Subject: subject, Least: owner,
 		Status: http.StatusCreated, Timeout: editTimeout,
 		Body: 256 << 10, Summary: "Add a schedule to flynn.toml, and put it in force"},
-		func(ctx context.Context, _ gateway.Caller, in *fresh) (gateway.ScheduleStatus, error) {
-			return s.AddSchedule(ctx, in.Body)
+		func(ctx context.Context, by gateway.Caller, in *fresh) (gateway.ScheduleStatus, error) {
+			return s.AddSchedule(ctx, in.Body, string(by.Sender))
 		})
 	type change struct {
 		ByName
@@ -80,7 +80,7 @@ func (s schedules) changes(r *registrar, subject string) {
 			if len(b.Values()) == 0 && b.Paused == nil {
 				return gateway.ScheduleStatus{}, gateway.BadRequest("say what to change")
 			}
-			if _, err := s.ChangeSchedule(ctx, in.Name, b.ScheduleKeys); err != nil {
+			if _, err := s.ChangeSchedule(ctx, in.Name, b.ScheduleKeys, string(by.Sender)); err != nil {
 				return gateway.ScheduleStatus{}, err
 			}
 			var err error
@@ -93,11 +93,13 @@ func (s schedules) changes(r *registrar, subject string) {
 			if err != nil {
 				return gateway.ScheduleStatus{}, err
 			}
-			return s.ChangeSchedule(ctx, in.Name, gateway.ScheduleKeys{}) // as it is now
+			return s.ChangeSchedule(ctx, in.Name, gateway.ScheduleKeys{}, "") // as it is now
 		})
 	act(r, Operation{ID: "remove-schedule", Method: http.MethodDelete, Path: "/schedules/{name}", Subject: subject, Least: owner, Timeout: editTimeout,
 		Summary: "Remove a schedule from flynn.toml; its history stays until it is forgotten"},
-		func(ctx context.Context, _ gateway.Caller, in *ByName) error { return s.RemoveSchedule(ctx, in.Name) })
+		func(ctx context.Context, by gateway.Caller, in *ByName) error {
+			return s.RemoveSchedule(ctx, in.Name, string(by.Sender))
+		})
 }
 
 // orEmpty makes an empty list [] and not null.

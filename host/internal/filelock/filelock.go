@@ -5,10 +5,12 @@
 package filelock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // ErrHeld means that another process holds the lock.
@@ -55,4 +57,21 @@ func TryDir(name string) (release func(), err error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// lookEvery is how often WaitDir tries: a wait in the kernel would not end with the context.
+const lookEvery = 10 * time.Millisecond
+
+// WaitDir is TryDir, but waits until ctx ends; the error is ErrHeld then.
+func WaitDir(ctx context.Context, name string) (release func(), err error) {
+	for {
+		if release, err = TryDir(name); !errors.Is(err, ErrHeld) {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lookEvery):
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package filelock
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -72,8 +73,13 @@ func TestTryDir(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the lock leaves %v in the folder, %v", left, err)
 	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := WaitDir(gone, dir); !errors.Is(err, ErrHeld) {
+		t.Errorf("a wait that ended: %v", err)
+	}
 	release()
-	again, err := TryDir(dir)
+	again, err := WaitDir(t.Context(), dir)
 	if err != nil {
 		t.Fatalf("after the release: %v", err)
 	}

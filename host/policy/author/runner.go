@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -46,6 +47,29 @@ func Test(ctx context.Context, dir string, only *regexp.Regexp) (report Report, 
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return s.test(ctx, only, nil)
+}
+
+// TestModule is Test for a module that is not the folder's.
+func TestModule(ctx context.Context, dir string, wasm []byte) (report Report, err error) {
+	m, err := LoadManifest(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	f, err := os.CreateTemp("", "flynn-candidate-*.wasm")
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	_, err = f.Write(wasm)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return Report{}, err
+	}
+	s, err := subjectAt(m, dir, f.Name(), wasm)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.test(ctx, nil, nil)
 }
 
 // test asks the module the cases. Each loading of the module goes to counted, if there is one, before it is closed.

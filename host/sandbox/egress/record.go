@@ -33,7 +33,8 @@ type Record struct {
 type RecordFilter struct {
 	Session string
 	Agent   string
-	Denied  bool // only refusals
+	Person  message.SenderKey // only of conversations in which this sender took part
+	Denied  bool              // only refusals
 	Since   time.Time
 	Before  string // the ID of a record: only older ones
 	Limit   int    // the newest ones; 1000 by default

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
@@ -43,12 +45,35 @@ func listEgress(ctx context.Context, db *sql.DB, f egress.RecordFilter) ([]egres
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
+	scopes, err := scopesWith(ctx, db, f.Person)
+	if err != nil {
+		return nil, err
+	}
 	latest, err := list(ctx, db, scanEgress, `SELECT id, at, kind, session, agent, method, host, port, addrs, allowed, reason, credential, up, down, ended
 		FROM egress WHERE (?1 = '' OR session = ?1) AND (NOT ?2 OR NOT allowed) AND at >= ?3 AND (?5 = '' OR agent = ?5)
-			AND (?6 = '' OR seq < (SELECT seq FROM egress WHERE id = ?6)) ORDER BY seq DESC LIMIT ?4`,
-		f.Session, f.Denied, nanos(f.Since), f.Limit, f.Agent, f.Before)
+			AND (?6 = '' OR seq < (SELECT seq FROM egress WHERE id = ?6)) 
+			AND (?7 = '' OR EXISTS (SELECT 1 FROM json_each(CAST(?8 AS TEXT)) s WHERE session >= s.value || ':' AND session < s.value || ';'
+				AND instr(substr(session, length(s.value) + 2), ':') = 0)) ORDER BY seq DESC LIMIT ?4`,
+		f.Session, f.Denied, nanos(f.Since), f.Limit, f.Agent, f.Before, f.Person, scopes)
 	slices.Reverse(latest)
 	return latest, err
+}
+
+// scopesWith returns the conversation scopes in which a sender took part, as JSON.
+func scopesWith(ctx context.Context, db *sql.DB, sender message.SenderKey) ([]byte, error) {
+	scopes := []string{}
+	if sender != "" {
+		sessions, err := list(ctx, db, scanText[message.SessionKey], "SELECT DISTINCT session FROM turns WHERE sender = ?", sender)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sessions {
+			if scope := s.Parse().Scope; !slices.Contains(scopes, scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+	}
+	return jsonform.Marshal(scopes)
 }
 
 func scanEgress(scan func(...any) error) (egress.Record, error) {

@@ -114,6 +114,7 @@ const (
 	AuditErased       = "person_erased" // what the host had of a sender was deleted
 	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
 	AuditTerminalEnd  = "terminal_ended"
+	AuditConfigured   = "configured" // flynn.toml was edited
 )
 
 // AuditFilter selects audit rows; zero fields select all.

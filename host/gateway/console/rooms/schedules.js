@@ -52,7 +52,7 @@ function Schedule({ of: s, again, go }) {
         [t("schedules.when"), html`<${Text}>${s.timing}<//>`],
         [t("schedules.agent"), html`<a href=${"#agents/of/" + encodeURIComponent(s.agent)}><${Text}>${s.agent}<//></a>`],
         [t("schedules.as"), html`<${Text}>${s.as}<//>`], [t("schedules.deliver"), html`<${Text}>${s.deliver || t("schedules.own")}<//>`],
-        [t("schedules.catchUp"), t("schedules." + s.catch_up)], [t("schedules.text"), html`<${Text}>${s.text}<//>`],
+        [t("schedules.catch_up"), t("schedules." + s.catch_up)], [t("schedules.text"), html`<${Text}>${s.text}<//>`],
         [t("schedules.upcoming"), !s.paused && html`<${Upcoming} timing=${s.cron || s.every} zone=${s.timezone ?? ""} />`],
       ]} /><//>
     <${History} key=${s.last?.event + s.last?.state} path=${path} />

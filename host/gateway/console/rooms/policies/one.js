@@ -6,6 +6,7 @@ import { Badge, Button, Danger, Empty, Facts, Loaded, Notice, Page, Section, Sou
 import { n, number, t } from "../../lib/text.js";
 import { html, useSignal } from "../../lib/ui.js";
 import { digest, State } from "../policies.js";
+import { Report } from "./cases.js";
 import { Decisions } from "./decisions.js";
 import { Difference, Replay } from "./replay.js";
 
@@ -31,6 +32,8 @@ export function Policy({ name }) {
 function Standing({ of: p, again }) {
   return html`${p.detail && html`<${Notice} kind=${p.ok ? "info" : "bad"}><${Text}>${p.detail}<//><//>`}
     ${p.pinned && html`<p><${Button} does=${async () => { await send("POST", at`/policies/${p.name}/rollback`, { clear: true }); again(); }}>${t("policies.unpin")}<//></p>`}
+    <p><${Danger} word=${t(p.shadow ? "policies.unshadow" : "policies.makeShadow")} question=${t(p.shadow ? "policies.unshadowSure" : "policies.shadowSure", p)}
+      does=${async () => { await send("PATCH", at`/policies/${p.name}`, { shadow: !p.shadow }); again(); }}>${t(p.shadow ? "policies.unshadow" : "policies.makeShadow")}<//></p>
     <${Facts} of=${[
       [t("policies.state"), html`<${State} of=${p} />`],
       [t("policies.kinds"), (p.kinds ?? []).join(", ")],
@@ -74,14 +77,8 @@ function Files({ name }) {
 
 function Cases({ name }) {
   const report = useSignal(null);
-  const r = report.value;
   return html`<p><${Button} kind="main" does=${async () => { report.value = await send("POST", at`/policies/${name}/cases`); }}>${t("policies.runCases")}<//></p>
-    ${r && html`<${Notice} kind=${r.failed ? "bad" : "good"}>${t("policies.ran", { passed: number(r.passed), failed: number(r.failed) })}<//>
-      <${Table} caption=${t("policies.cases")} rows=${r.cases} keyOf=${(c) => c.file + "/" + c.name} columns=${[
-        { title: t("policies.name"), cell: (c) => html`<${Text}>${c.name}<//> <div class="small"><${Text}>${c.file}<//></div>` },
-        { title: t("policies.result"), cell: (c) => html`<${Badge} kind=${c.passed ? "good" : "bad"}>${c.passed ? t("policies.passed") : t("policies.fails")}<//>` },
-        { title: t("policies.differs"), cell: (c) => (c.diffs ?? []).map((d) => html`<div><${Text}>${t("policies.wanted", d)}<//></div>`) },
-      ]} />`}`;
+    ${report.value && html`<${Report} of=${report.value} />`}`;
 }
 
 function Shadow({ name }) {

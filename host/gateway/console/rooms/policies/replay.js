@@ -4,6 +4,7 @@ import { at, send } from "../../lib/api.js";
 import { Badge, Danger, Notice, Section, Table, Text, When } from "../../lib/parts.js";
 import { n, number, t } from "../../lib/text.js";
 import { html, useId, useSignal } from "../../lib/ui.js";
+import { Report } from "./cases.js";
 
 const most = 8 << 20; // bytes of a module
 
@@ -43,7 +44,8 @@ export function Replay({ name }) {
     ${s.busy && html`<p role="status">${t("policies.replaying", { file: "" })} <${Text}>${s.busy}<//></p>`}
     ${s.error && html`<${Notice} kind="bad"><${Text}>${s.error}<//><//>`}
     ${s.now && html`<${Notice} kind="good">${t("policies.nowInForce")} <${Text}>${s.now}<//><//>`}
-    ${s.report && html`<p><${Text}>${s.file.name}<//> <${Danger} word=${t("policies.put")} question=${n("policies.putQuestion", s.report.changed, { name, compared: number(s.report.compared) })} does=${put}>${t("policies.put")}<//></p><${Difference} of=${s.report} /><${Each} of=${s.report.differences} />`}`;
+    ${s.report && html`<p><${Text}>${s.file.name}<//> <${Danger} word=${t("policies.put")} question=${n("policies.putQuestion", s.report.changed, { name, compared: number(s.report.compared) })} does=${put}>${t("policies.put")}<//></p><${Difference} of=${s.report} /><${Each} of=${s.report.differences} />
+      <${Section} title=${t("policies.cases")}>${s.report.cases ? html`<${Report} of=${s.report.cases} />` : html`<${Notice}>${t("policies.noCases")} <${Text}>${s.report.no_cases}<//><//>`}<//>`}`;
 }
 
 // Difference is a report of what would change, as flynn policy replay prints it.

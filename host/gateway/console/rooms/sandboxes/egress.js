@@ -9,12 +9,13 @@ import { html, useSignal } from "../../lib/ui.js";
 const often = 5; // seconds between two looks
 
 export function Egress() {
-  const filter = useSignal({ agent: "", denied: false });
+  const filter = useSignal({ agent: "", person: "", denied: false });
   const set = (name) => (value) => { filter.value = { ...filter.value, [name]: typeof value === "string" ? value.trim() : value }; };
   const list = usePages(query("/egress", filter.value), (r) => r.id, ["sandboxes"], often);
   return html`<${Section} title=${t("sandboxes.egress")}>
     <div class="filters" role="search" aria-label=${t("sandboxes.filter")}>
       <${Field} label=${t("sandboxes.agent")} value=${filter.value.agent} change=${set("agent")} maxlength="256" />
+      <${Field} label=${t("sandboxes.person")} value=${filter.value.person} change=${set("person")} maxlength="1024" />
       <${Field} label=${t("sandboxes.deniedOnly")} kind="checkbox" value=${filter.value.denied} change=${set("denied")} />
     </div>
     <${Pages} of=${list} caption=${t("sandboxes.egress")} keyOf=${(r) => r.id} empty=${t("sandboxes.noEgress")} columns=${[

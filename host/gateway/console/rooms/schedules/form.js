@@ -6,18 +6,21 @@ import { t, zone } from "../../lib/text.js";
 import { html, useSignal } from "../../lib/ui.js";
 import { Upcoming } from "../schedules.js";
 
-const keys = ["timezone", "text", "agent", "as", "deliver"];
+const keys = ["timezone", "text", "agent", "as", "deliver", "catch_up", "jitter", "quiet"];
+
+const usual = { catch_up: "once", quiet: "HEARTBEAT_OK" }; // what holds without the keys
 
 // Form makes a schedule, or changes the one that is given.
 export function Form({ of, close, done }) {
   const form = useSignal({
     name: of?.name ?? "", how: of?.every ? "every" : "cron", cron: of?.cron ?? "", every: of?.every ?? "", timezone: of ? of.timezone ?? "" : zone(),
     text: of?.text ?? "", agent: of?.agent ?? "", as: of?.as ?? "", deliver: of?.deliver ?? "",
+    catch_up: of?.catch_up ?? usual.catch_up, jitter: of?.jitter ?? "", quiet: of ? of.quiet ?? "" : usual.quiet,
   });
   const faults = useSignal([]);
   const v = form.value;
   const set = (key) => (x) => { form.value = { ...form.value, [key]: x }; };
-  const fault = (key) => faults.value.find((f) => f.location?.endsWith("." + key))?.message;
+  const fault = (key) => faults.value.find((f) => f.location?.split(" ")[0].endsWith("." + key))?.message;
   const field = (key, more) => html`<${Field} label=${t("schedules." + key)} value=${v[key]} change=${set(key)} error=${fault(key)} ...${more} />`;
   const save = async () => {
     const all = { ...Object.fromEntries(keys.map((key) => [key, v[key]])), [v.how]: v[v.how] };
@@ -39,10 +42,12 @@ export function Form({ of, close, done }) {
       ${v.how === "cron" ? html`${field("cron", { help: t("schedules.cronHelp"), autocomplete: "off" })}${field("timezone", { help: t("schedules.zoneHelp"), autocomplete: "off" })}`
         : field("every", { help: t("schedules.everyHelp"), autocomplete: "off" })}</div>
     ${v[v.how] && html`<div class="field"><b class="small">${t("schedules.upcoming")}</b><${Upcoming} timing=${v[v.how]} zone=${v.how === "cron" ? v.timezone : ""} /></div>`}
-    <div class="filters tops">${field("agent", { help: t("schedules.agentHelp") })}${field("as", { help: t("schedules.asHelp") })}${field("deliver", { help: t("schedules.deliverHelp") })}</div><//>`;
+    <div class="filters tops">${field("agent", { help: t("schedules.agentHelp") })}${field("as", { help: t("schedules.asHelp") })}${field("deliver", { help: t("schedules.deliverHelp") })}</div>
+    <div class="filters tops">${field("catch_up", { options: ["skip", "once", "all"].map((value) => ({ value, title: t("schedules." + value) })) })}${field("jitter", { help: t("schedules.jitterHelp"), autocomplete: "off" })}
+      ${field("quiet", { help: t("schedules.quietHelp"), autocomplete: "off" })}</div><//>`;
 }
 
-const filled = (all) => Object.fromEntries(Object.entries(all).filter(([, x]) => x));
+const filled = (all) => Object.fromEntries(Object.entries(all).filter(([key, x]) => (x || key === "quiet") && x !== usual[key]));
 
 // changed are the keys that are not as they were.
 const changed = (all, of) => Object.fromEntries(Object.entries(all).filter(([key, x]) => x !== (of[key] ?? "")));

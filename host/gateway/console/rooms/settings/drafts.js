@@ -17,13 +17,27 @@ export const invalid = (drafts) => draftsOf(drafts).some((d) => !d.unset && valu
 
 // changesOf are the changes that the drafts ask of the API.
 export function changesOf(drafts) {
-  return draftsOf(drafts).flatMap(({ key, draft, unset }) => {
+  return [...added(drafts), ...draftsOf(drafts).filter((d) => !d.key.new).flatMap(({ key, draft, unset }) => {
     const { value, error, unset: none } = valueOf(key, draft ?? "");
     if (unset || none) return [{ key: key.key, unset: true }];
     if (error) return [];
     if (key.type === "map" && key.set) return entries(key, value);
     return [{ key: key.key, value }];
-  });
+  })];
+}
+
+// added are the new elements of lists of tables, each as one table.
+function added(drafts) {
+  const lists = {};
+  for (const { key, draft } of draftsOf(drafts).filter((d) => d.key.new)) {
+    const { value, error, unset } = valueOf(key, draft ?? "");
+    if (unset || error) continue;
+    const at = key.key.findLastIndex((segment) => /^\[\d+\]$/.test(segment));
+    const change = lists[key.key.slice(0, at).join("\n")] ??= { key: key.key.slice(0, at), add: true, value: {} };
+    const last = key.key.at(-1);
+    key.key.slice(at + 1, -1).reduce((table, name) => table[name] ??= {}, change.value)[last] = value;
+  }
+  return Object.values(lists);
 }
 
 // entries changes a table that is there name by name, so that its comments stay.
