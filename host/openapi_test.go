@@ -194,7 +194,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 		d := *d
 		d.t = t
 		d.ask("/schedules/{name}/runs", http.MethodPost, "/schedules/report/runs", "", "", 200)
-		d.ask("/approvals/{id}/decision", http.MethodPost, replace("/approvals/{ask}/decision"), "application/json", `{"grant":true}`, 204)
+		d.ask("/approvals/{id}/decision", http.MethodPost, bob.ids.Replace("/approvals/{ask}/decision"), "application/json", `{"grant":true}`, 204)
 		paths := map[string]string{ // by operation, where names are needed
 			"get-agent": "/agents/main", "list-entries": "{talk}/entries", "export-conversation": "{talk}/export", "get-person": "/people/tg:bob",
 			"export-person": "/people/tg:bob/export", "explain-turn": "/turns/{turn}", "search": "/search?q=SECRET",

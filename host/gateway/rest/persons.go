@@ -57,7 +57,7 @@ func (p persons) register(r *registrar) {
 			return p.Erase(ctx, in.Sender, string(by.Sender))
 		})
 	export(r, Operation{ID: "export-person", Method: http.MethodGet, Path: "/people/{sender}/export", Subject: subject, Least: guest,
-		Summary: "What the host has of a person, as a zip file, in which person.json names the rest; members and guests ask for their own"},
+		Summary: "What the host has of a person, as a zip file; members and guests ask for their own"},
 		"application/zip", "flynn-export.zip",
 		func(ctx context.Context, by gateway.Caller, in *OfPerson, w io.Writer) error {
 			if err := oneself(by, in.Sender); err != nil {

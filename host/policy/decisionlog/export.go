@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// exported is a decision as Encode writes it. What may be damaged JSON is bytes.
+// exported is a decision as Encode writes it. Args and Calls are bytes, because they may be damaged JSON.
 type exported struct {
 	journal.Decision
 	Args, Calls []byte
