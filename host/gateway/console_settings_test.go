@@ -195,7 +195,7 @@ func roomTables(t *testing.T, b context.Context) {
 	p.until(`document.querySelector("dialog .diff")`)
 	save("two")
 	c, err := config.Load(path, func(string) string { return "" })
-	if err != nil || len(c.Schedules) != 1 || c.Schedules[0].Name != "one" || c.Schedules[0].Text != rude || c.Schedules[0].Every.String() != "2h" {
+	if err != nil || len(c.Schedules) != 1 || c.Schedules[0].Name != "one" || c.Schedules[0].Text != rude || c.Schedules[0].Every.String() != "2h0m0s" {
 		t.Errorf("%v, %+v", err, c)
 	}
 
