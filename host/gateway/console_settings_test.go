@@ -181,7 +181,7 @@ func roomTables(t *testing.T, b context.Context) {
 	add("1", "two", "plain")
 	p.want(`document.querySelectorAll("#room img").length`, "0")
 	p.looks("settings-tables")
-	p.click(`[data-key=schedules] [aria-label="Move schedules[1] up"]`)
+	p.click(`[data-key=schedules] [aria-label='Move schedules[1] up']`)
 	save("two")
 	text := onDisk(t, path)
 	if i, k := strings.Index(text, `"two"`), strings.Index(text, `"one"`); i < 0 || k < i || !strings.Contains(text, "# Ann's.\r\n") || strings.Count(text, "\n") != strings.Count(text, "\r\n") {
