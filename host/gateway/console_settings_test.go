@@ -180,7 +180,7 @@ func roomTables(t *testing.T, b context.Context) {
 	add("1", "two", "plain")
 	p.want(`document.querySelectorAll("#room img").length`, "0")
 	p.looks("settings-tables")
-	p.click(`[data-key=schedules] [aria-label="Move schedules[1] up"]`)
+	p.click(`[data-key=schedules] [aria-label='Move schedules[1] up']`)
 	save("two")
 	text := onDisk(t, path)
 	if i, k := strings.Index(text, `"two"`), strings.Index(text, `"one"`); i < 0 || k < i || !strings.Contains(text, "# Ann's.\r\n") || strings.Count(text, "\n") != strings.Count(text, "\r\n") {
@@ -194,7 +194,7 @@ func roomTables(t *testing.T, b context.Context) {
 	p.until(`document.querySelector("dialog .diff")`)
 	save("two")
 	c, err := config.Load(path, func(string) string { return "" })
-	if err != nil || len(c.Schedules) != 1 || c.Schedules[0].Name != "one" || c.Schedules[0].Text != rude || c.Schedules[0].Every.String() != "2h" {
+	if err != nil || len(c.Schedules) != 1 || c.Schedules[0].Name != "one" || c.Schedules[0].Text != rude || c.Schedules[0].Every.String() != "2h0m0s" {
 		t.Errorf("%v, %+v", err, c)
 	}
 

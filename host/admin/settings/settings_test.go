@@ -275,7 +275,7 @@ func TestEffects(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Part, e.Name, e.Change}, " "))
 	}
 	want := "store.max_age_hours  needs_restart, system_prompt  changes, channels a stops, channels b starts, store  changes"
-	if strings.Join(got, ", ") != want || !check.OK {
+	if strings.Join(got, ", ") != want || check.OK {
 		t.Errorf("%v, want %s; %v", got, want, check.OK)
 	}
 }
@@ -339,7 +339,7 @@ func TestListsOfTables(t *testing.T) {
 	if _, err := put(t, s, gateway.ConfigurationChange{Key: []string{"schedules", "[1]"}, Unset: true}, set("2h", "schedules", "[0]", "every")); err != nil || !slices.Equal(names(), []string{"three", "two"}) {
 		t.Fatalf("%v, %v", err, names())
 	}
-	if got := s.Holder.Current().Schedules[0]; got.Text != schedule("")["text"] || got.Every.String() != "2h" {
+	if got := s.Holder.Current().Schedules[0]; got.Text != schedule("")["text"] || got.Every.String() != "2h0m0s" {
 		t.Errorf("%+v", got)
 	}
 	far := 7

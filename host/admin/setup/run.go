@@ -272,6 +272,9 @@ func (s *Setup) write(ctx context.Context, f *edit.File) error {
 		return err
 	}
 	_, err := edit.NewEditor(c).Apply(ctx, edit.Author{}, f)
+	if errors.Is(err, edit.ErrRefused) {
+		err = fmt.Errorf("the running flynn refuses it: %w", err)
+	}
 	return err
 }
 

@@ -82,7 +82,9 @@ func WriteSecret(j *Journal, dir, name string, secret config.Secret) (string, er
 
 // StoreSecret writes a secret into the folder of a configuration, and has the running flynn take it up; if that refuses, the secret before
 // stays.
-func StoreSecret(ctx context.Context, e *edit.Editor, c *config.Config, by edit.Author, name string, secret config.Secret) (path string, generation uint64, err error) {
+func StoreSecret(
+	ctx context.Context, e *edit.Editor, c *config.Config, by edit.Author, name string, secret config.Secret,
+) (path string, generation uint64, err error) {
 	by.What = "store secret " + name
 	generation, err = e.Reloading(ctx, by, func(reload edit.Reload) (uint64, error) {
 		var j Journal

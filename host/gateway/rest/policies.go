@@ -38,7 +38,7 @@ func (p policies) register(r *registrar) {
 			})
 	}
 	if p.Policies != nil {
-		type change struct {
+		type shadowing struct {
 			ByName
 			Body struct {
 				Shadow bool `json:"shadow" doc:"true has it decide without effect, false with effect again"`
@@ -46,7 +46,7 @@ func (p policies) register(r *registrar) {
 		}
 		add(r, Operation{ID: "change-policy", Method: http.MethodPatch, Path: "/policies/{name}", Subject: "Policies", Least: owner, Timeout: editTimeout,
 			Summary: "Make a policy a shadow in flynn.toml, or have it decide again, and put that in force"},
-			func(ctx context.Context, by gateway.Caller, in *change) (gateway.PolicyStatus, error) {
+			func(ctx context.Context, by gateway.Caller, in *shadowing) (gateway.PolicyStatus, error) {
 				return p.ShadowPolicy(ctx, in.Name, in.Body.Shadow, string(by.Sender))
 			})
 	}
