@@ -119,8 +119,9 @@ func roomsKeepFocus(t *testing.T, b context.Context) {
 	p.until(idle)
 	p.placed() // the button is hidden
 	press("#to-rooms", kb.Enter)
-	p.until(`document.querySelectorAll("#room-side a").length > 10`)
-	for _, name := range strings.Fields(p.eval(`[...document.querySelectorAll("#room-side a")].map((a) => a.hash.slice(1)).join(" ")`)) {
+	p.until(`document.querySelectorAll("#room-side a").length > 10 && document.activeElement.id === "room"`)
+	names := strings.Fields(p.eval(`[...document.querySelectorAll("#room-side a")].map((a) => a.hash.slice(1)).join(" ")`))
+	for _, name := range append(names[1:], names[0]) { // the first one is open
 		press("#room-side a[href='#"+name+"']", kb.Enter)
 		p.until(`location.hash === "#` + name + `" && document.activeElement.id === "room" && !document.querySelector("#room").textContent.includes("Loading")`)
 		p.placed()
