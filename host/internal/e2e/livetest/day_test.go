@@ -164,7 +164,7 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.sees("#room .room-notice.good", "In force, without a restart")
 	p.press("Chat")
 	p.say("!sh echo once more")
-	p.sees(".call .verdict.deny", "denied")
+	p.sees(".call summary .deny", "denied")
 
 	// A reminder is made, runs, and is seen in its history.
 	p.press("Console")
