@@ -160,7 +160,8 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.sees("#room .room-notice.warn", "decision")
 	p.sees("#room td .badge", "deny")
 	p.press("Put it in force")
-	p.press("Put it in force") // and that is meant
+	p.sees("dialog[open]", "takes the place of the file of guard")
+	p.press("Put it in force")
 	p.sees("#room .room-notice.good", "In force, without a restart")
 	p.press("Chat")
 	p.say("!sh echo once more")
@@ -231,18 +232,21 @@ func (p owner) pictures() {
 		}}); err != nil {
 			p.t.Fatal(err)
 		}
-		for name, at := range map[string]string{
-			"chat": "/web/main", "today": "today", "people": "people", "policies": "policies", "timeline": "timeline", "sandboxes": "sandboxes", "agents": "agents/of/helper",
-			"schedules": "schedules/bins", "memory": "memory", "models": "models/usage", "channels": "channels", "settings": "settings/budgets", "doctor": "doctor",
+		for _, room := range []struct{ name, at, has string }{
+			{"chat", "/web/main", ".call"}, {"today", "today", "#room .lines"}, {"people", "people", "#room tbody"}, {"policies", "policies", "#room section tbody"},
+			{"timeline", "timeline", "#room tbody"}, {"sandboxes", "sandboxes", "#room tbody"}, {"agents", "agents/of/helper", "#room tbody"},
+			{"schedules", "schedules/bins", "#room tbody"}, {"memory", "memory", "#room .room-empty"}, {"models", "models/usage", "#room figure"},
+			{"channels", "channels", "#room tbody"}, {"settings", "settings/budgets", "#room .setting"}, {"doctor", "doctor", "#room button"},
 		} {
-			p.eval(fmt.Sprintf("location.hash = %q", at))
-			p.until(`document.querySelector("main:not([hidden]) h1")?.checkVisibility() && ![...document.querySelectorAll("#room [role=status]")].some((e) => e.textContent.includes("Loading"))`)
+			p.eval(fmt.Sprintf("location.hash = %q", room.at))
+			p.until(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility() && (document.querySelector("#room").hidden ||
+				document.querySelector("#room-side a[aria-current]").textContent === document.querySelector("#room h1").textContent)`, room.has))
 			p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
 			shot, err := chromedp.Call(p.ctx, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{Format: "webp", Quality: new(int64(70))})
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, name+"-"+look.name+".webp"), shot.Data, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, room.name+"-"+look.name+".webp"), shot.Data, 0o644); err != nil {
 				p.t.Fatal(err)
 			}
 		}
