@@ -63,6 +63,10 @@ subagent:
 bench what="":
     go test -run '^$' -bench . -timeout 90m ./host/{{ if what == "" { "..." } else { what + "/..." } }}
 
+# the pictures of docs/console.md, by the test of an owner's day
+pictures:
+    FLYNN_TEST_SHOTS={{ justfile_directory() }}/docs/pictures/console go test ./host/internal/e2e/livetest -run TestADayOfTheOwner -count 1 -v
+
 # protobuf code, C header
 generate:
     cd sdk/proto && go tool -modfile=../../tools.mod buf generate && go generate ../policy/...

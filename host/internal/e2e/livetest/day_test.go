@@ -4,13 +4,19 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/flynnhost/flynn/plugins/irc/irctest"
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -33,11 +39,15 @@ provider = "demo"
 [models.default.prices]
 input = 3.0
 output = 15.0
-[channels.telegram]
-plugin = "telegram"
+[plugins.dev_paths]
+irc = "%BIN%/irc"
+[channels.irc]
+plugin = "irc"
+address = "ADDRESS"
+tls = false
+identity = "nick"
+flood_interval_ms = 1
 access = "pair"
-token_env = "FLYNN_LIVETEST_TELEGRAM"
-api_url = "API_URL"
 [[policies]]
 name = "guard"
 path = "guard.wasm"
@@ -49,12 +59,12 @@ func guard(answer int64) string {
 	return string(w.Policy(1).Hook("flynn_tool", "", w.I64(answer)))
 }
 
-// TestADayOfTheOwner does with clicks and keys what an owner does on a day: everything happens in one page, over the real program and two
-// Telegrams.
+// TestADayOfTheOwner does with clicks and keys what an owner does on a day: everything happens in one page, over the real program, an
+// IRC and a Telegram.
 func TestADayOfTheOwner(t *testing.T) {
 	t.Parallel()
-	tg, family := telegramtest.Start(t), telegramtest.Start(t)
-	s := newSite(t, strings.Replace(dayConfig, "API_URL", tg.URL, 1))
+	irc, family := irctest.New(t, irctest.Config{}), telegramtest.Start(t)
+	s := newSite(t, strings.Replace(dayConfig, "ADDRESS", irc.Addr(), 1))
 	s.write("guard.wasm", guard(0))
 	s.mustFlynn("plugin", "install", telegramDir(t))
 	s.start()
@@ -63,15 +73,28 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.answered("1")
 
 	// A stranger knocks, and is let in.
-	ann := tg.Private("Ann")
-	ann.Say("hello?")
+	s.eventually("Flynn is on IRC", func() error {
+		if irc.Say("ann", "flynn", "hello?") == 0 {
+			return errors.New("nobody hears")
+		}
+		return nil
+	})
 	p.press("Console")
-	p.sees(`#room a[href="#people"]`, "telegram:") // in the list of what waits
+	p.sees(`#room a[href="#people"]`, "irc:ann") // in the list of what waits
 	p.press("People")
 	p.press("Let in")
 	p.sees("#room", "Nobody waits.")
-	ann.Say("may I come in?")
-	s.eventually("Ann is answered", func() error { return said(ann, "You said: may I come in?") })
+	heard := func(text string) {
+		t.Helper()
+		s.eventually("Ann hears "+text, func() error {
+			if !slices.ContainsFunc(irc.Said(), func(m irctest.Message) bool { return m.To == "ann" && m.Text == text }) {
+				return fmt.Errorf("she heard %v", irc.Said())
+			}
+			return nil
+		})
+	}
+	irc.Say("ann", "flynn", "may I come in?")
+	heard("You said: may I come in?")
 
 	// A second channel is added: with a wrong token first.
 	p.press("Channels")
@@ -89,10 +112,10 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.press("Try the account")
 	p.sees("#room .room-notice.good", "It works")
 	p.press("Add the channel")
-	p.sees("#room dd .badge.good", "connected")
+	p.sees("#room dd .badge.good", "")
 	bob := family.Private("Bob")
 	bob.Say("dinner at eight?")
-	s.eventually("Bob is answered", func() error { return said(bob, "You said: dinner at eight?") })
+	bob.AwaitText(1, "You said: dinner at eight?")
 
 	// The agent gets a tool.
 	p.press("Agents")
@@ -134,14 +157,15 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.press("guard")
 	p.press("Try a module")
 	p.drop("strict.wasm", guard(abi.ToolDeny))
-	p.sees("#room .room-notice.warn", "of 1 decision changes")
+	p.sees("#room .room-notice.warn", "decision")
 	p.sees("#room td .badge", "deny")
 	p.press("Put it in force")
-	p.press("Put it in force") // and that is meant
+	p.sees("dialog[open]", "takes the place of the file of guard")
+	p.press("Put it in force")
 	p.sees("#room .room-notice.good", "In force, without a restart")
 	p.press("Chat")
 	p.say("!sh echo once more")
-	p.sees(".call .verdict.deny", "denied")
+	p.sees(".call summary .deny", "denied")
 
 	// A reminder is made, runs, and is seen in its history.
 	p.press("Console")
@@ -149,6 +173,7 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.press("New schedule")
 	p.fill("Name", "bins")
 	p.fill("Text", "Put the bins out")
+	p.fill("Runs in the name of", "web:owner")
 	p.fill("Times", "0 19 * * 4")
 	p.sees("dialog[open] time", "Thu")
 	p.press("Save to flynn.toml")
@@ -162,7 +187,7 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.press("Usage")
 	for _, by := range []string{"agent", "person", "model"} {
 		p.choose("By", by)
-		p.sees("#room figure", map[string]string{"agent": "helper", "person": "telegram:", "model": "demo"}[by])
+		p.sees("#room figure", map[string]string{"agent": "helper", "person": "irc:ann", "model": "demo"}[by])
 		p.want(`[...document.querySelectorAll("#room figure")].some((f) => /\$0\.0*[1-9]/.test(f.textContent))`, "true")
 	}
 	p.press("Budgets")
@@ -180,25 +205,52 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.press("Halt")
 	p.press("Halt everything")
 	p.sees("#status-body .warning", "Everything is halted")
-	ann.Say("are you there?")
-	s.eventually("the message waits", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="new"} 2`) })
+	irc.Say("ann", "flynn", "are you there?")
+	s.eventually("the message waits", func() error { return s.metric(`flynn_messages_total{channel="irc",fate="new"} 2`) })
 	p.press("Resume")
 	p.press("Close")
-	s.eventually("Ann is answered", func() error { return said(ann, "You said: are you there?") })
+	heard("You said: are you there?")
 	p.press("Today")
-	p.sees("#room .room-notice.good", "All is well.")
+	p.until(`document.querySelector("#room h1").textContent === "Today" && !document.querySelector("#room .room-notice.bad")`)
+	p.pictures()
 }
 
-// said reports whether the bot has said a text in a chat.
-func said(chat *telegramtest.Chat, text string) error {
-	var all []string
-	for _, m := range chat.Messages() {
-		if m.Text == text {
-			return nil
-		}
-		all = append(all, m.Text)
+// pictures takes pictures of every room, light, dark and on a phone, for docs/console.md, if FLYNN_TEST_SHOTS names a folder.
+func (p owner) pictures() {
+	dir := os.Getenv("FLYNN_TEST_SHOTS")
+	if dir == "" {
+		return
 	}
-	return errors.New("the bot said: " + strings.Join(all, " | "))
+	p.t.Helper()
+	for _, look := range []struct {
+		name, scheme string
+		wide, high   int64
+	}{{"light", "light", 1180, 760}, {"dark", "dark", 1180, 760}, {"phone", "light", 390, 760}} {
+		p.do(chromedp.EmulateViewport(look.wide, look.high))
+		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: look.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}}); err != nil {
+			p.t.Fatal(err)
+		}
+		for _, room := range []struct{ name, at, has string }{
+			{"chat", "/web/main", ".call"}, {"today", "today", "#room .lines"}, {"people", "people", "#room tbody"}, {"policies", "policies", "#room section tbody"},
+			{"timeline", "timeline", "#room tbody"}, {"sandboxes", "sandboxes", "#room tbody"}, {"agents", "agents/of/helper", "#room tbody"},
+			{"schedules", "schedules/bins", "#room tbody"}, {"memory", "memory", "#room .room-empty"}, {"models", "models/usage", "#room figure"},
+			{"channels", "channels", "#room tbody"}, {"settings", "settings/budgets", "#room .setting"}, {"doctor", "doctor", "#room button"},
+		} {
+			p.eval(fmt.Sprintf("location.hash = %q", room.at))
+			p.until(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility() && (document.querySelector("#room").hidden ||
+				document.querySelector("#room-side a[aria-current]").textContent === document.querySelector("#room h1").textContent)`, room.has))
+			p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
+			shot, err := chromedp.Call(p.ctx, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{Format: "webp", Quality: new(int64(70))})
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, room.name+"-"+look.name+".webp"), shot.Data, 0o644); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
 }
 
 // owner uses the page as a person does, who sees names and places and knows nothing of selectors.
@@ -243,8 +295,8 @@ func (p owner) press(name string) {
 }
 
 func (p owner) pressOne(list, name string) {
-	p.t.Logf("%s press %s", time.Now().Format(time.TimeOnly), name)
 	p.t.Helper()
+	p.t.Logf("press %s", name)
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var x, y float64
 		if n, _ := fmt.Sscan(p.eval(reach+"("+list+")"), &x, &y); n == 2 {
