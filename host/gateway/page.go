@@ -57,20 +57,26 @@ type ConversationName struct {
 	ID      string `json:"id"`
 }
 
-// Position is a cursor in a list that is ordered by time, latest first, and then by name. It stays right when items come and go.
-func (c ConversationInfo) Position() string {
-	return fmt.Sprintf("%020d %s:%s", c.Last.UnixNano(), c.Channel, c.ID)
-}
+// Position returns a cursor in a list that is ordered by time, latest first, and then by name. It stays right when items come and go.
+func Position(at time.Time, name string) string { return fmt.Sprintf("%020d %s", at.UnixNano(), name) }
+
+// Position returns the conversation's place in the list of conversations.
+func (c ConversationInfo) Position() string { return Position(c.Last, c.Channel+":"+c.ID) }
 
 // ConversationPage sorts conversations, and returns the part of them that a filter's cursor and limit choose.
 func ConversationPage(list []ConversationInfo, f ConversationFilter) Page[ConversationInfo] {
 	slices.SortFunc(list, func(a, b ConversationInfo) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(b.Channel+":"+b.ID, a.Channel+":"+a.ID))
 	})
-	if f.Cursor != "" {
-		list = list[sort.Search(len(list), func(i int) bool { return list[i].Position() < f.Cursor }):]
+	return PageFrom(list, f.Cursor, cmp.Or(f.Limit, max(len(list), 1)), ConversationInfo.Position)
+}
+
+// PageFrom returns the part of a list that a cursor and a limit choose. The list is ordered by the cursors of its items, latest first.
+func PageFrom[T any](list []T, from string, limit int, cursor func(T) string) Page[T] {
+	if from != "" {
+		list = list[sort.Search(len(list), func(i int) bool { return cursor(list[i]) < from }):]
 	}
-	return PageOf(list, cmp.Or(f.Limit, max(len(list), 1)), ConversationInfo.Position)
+	return PageOf(list, limit, cursor)
 }
 
 // PageOf makes a page of a list that was read with one element more than the limit, if there are more.

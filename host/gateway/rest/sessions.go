@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,7 +33,9 @@ func (s sessions) register(r *registrar) {
 	add(r, Operation{ID: "list-sessions", Method: http.MethodGet, Path: "/sessions", Subject: subject, Least: owner, Summary: "All sessions, latest first"},
 		func(ctx context.Context, _ gateway.Caller, in *Paging) (gateway.Page[gateway.SessionInfo], error) {
 			list, err := s.Sessions.Sessions(ctx)
-			return paged(list, *in, func(v gateway.SessionInfo) string { return position(v.Last, string(v.Key)) }), err
+			at := func(v gateway.SessionInfo) string { return gateway.Position(v.Last, string(v.Key)) }
+			slices.SortFunc(list, func(a, b gateway.SessionInfo) int { return cmp.Compare(at(b), at(a)) })
+			return gateway.PageFrom(list, in.Cursor, in.Limit, at), err
 		})
 	type pieces struct {
 		OfSession
