@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
-// NoteFilter chooses memory.
+// NoteFilter chooses notes.
 type NoteFilter struct {
 	Q      string `query:"q" maxLength:"256" doc:"Words that all occur in the key or the text"`
 	Agent  string `query:"agent" maxLength:"256"`
