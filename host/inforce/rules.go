@@ -61,7 +61,7 @@ func (c *Current) Client(token string) (string, bool) { return c.Config().Client
 // Admit implements channel.Admitter.
 func (c *Current) Admit(m message.Message) channel.Admission { return c.Load().Gate.Admit(m) }
 
-// Judge says whether a message would be admitted, and why.
+// Judge reports whether a message would be admitted, and why.
 func (c *Current) Judge(m message.Message) (decision, why string) { return c.Load().Gate.Judge(m) }
 
 // Refusal implements command.Rules.

@@ -275,7 +275,7 @@ func TestEffects(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Part, e.Name, e.Change}, " "))
 	}
 	want := "store.max_age_hours  needs_restart, system_prompt  changes, channels a stops, channels b starts, store  changes"
-	if strings.Join(got, ", ") != want || check.OK {
+	if strings.Join(got, ", ") != want || !check.OK {
 		t.Errorf("%v, want %s; %v", got, want, check.OK)
 	}
 }
