@@ -127,7 +127,7 @@ func roomsKeepFocus(t *testing.T, b context.Context) {
 		p.placed()
 	}
 	p.eval(`location.hash = "people/" + encodeURIComponent("irc:bob")`)
-	p.until(`document.querySelector("#room h1")?.textContent.includes("bob")`)
+	p.until(`document.querySelector("#room h1")?.textContent === "Person" && !document.querySelector("#room").textContent.includes("Loading")`)
 	danger := `[...document.querySelectorAll("#room button")].filter((b) => b.textContent.trim().startsWith("Erase")).at(-1)`
 	p.until(danger)
 	p.eval(danger + `.focus()`)
