@@ -236,7 +236,7 @@ func (p owner) pictures() {
 			{"chat", "/web/main", ".call"}, {"today", "today", "#room .lines"}, {"people", "people", "#room tbody"}, {"policies", "policies", "#room section tbody"},
 			{"timeline", "timeline", "#room tbody"}, {"sandboxes", "sandboxes", "#room tbody"}, {"agents", "agents/of/helper", "#room tbody"},
 			{"schedules", "schedules/bins", "#room tbody"}, {"memory", "memory", "#room .room-empty"}, {"models", "models/usage", "#room figure"},
-			{"channels", "channels", "#room tbody"}, {"settings", "settings/budgets", "#room .setting"}, {"doctor", "doctor", "#room button"},
+			{"channels", "channels", "#room tbody"}, {"settings", "settings/budgets", "#room .setting"}, {"doctor", "doctor", "#room .button"},
 		} {
 			p.eval(fmt.Sprintf("location.hash = %q", room.at))
 			p.until(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility() && (document.querySelector("#room").hidden ||
