@@ -91,7 +91,6 @@ var operations = map[string]struct {
 	"get-transcript":      {path: "/sessions/none/transcript", owner: 404},
 	"export-session":      {path: "/sessions/none/export", owner: 404},
 	"change-policy":       {path: "/policies/none", body: `{"shadow":true}`, owner: 404},
-	"get-policy-shadow":   {path: "/policies/none/shadow", owner: 404},
 	"list-decisions":      {owner: 200},
 	"get-decision":        {path: "/decisions/99999", owner: 404},
 	"list-sandboxes":      {owner: 200},

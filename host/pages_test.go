@@ -27,7 +27,7 @@ var (
 	pagesSeed  = flag.Uint64("pages-seed", 0, "seed of what happens in TestPagesCatchUp; 0 takes one from the clock")
 )
 
-// TestPagesCatchUp is a property of the console: whatever two people do in three pages, whatever the host answers, and whoever is away for a
+// TestPagesCatchUp is a property of the console: whatever two people do in three pages, whatever the host answers, and who is away for a
 // while, the host too, every page that is back shows what the store has, each thing once and in order, without being loaded again.
 func TestPagesCatchUp(t *testing.T) {
 	seed := *pagesSeed

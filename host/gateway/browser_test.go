@@ -24,7 +24,7 @@ var chromium struct {
 	closed func() error
 }
 
-// browser returns the context of a person of its own in the browser, whose windows are those of a desk.
+// browser returns the context of a person of its own in the browser, whose windows have the size of a laptop.
 func browser(t testing.TB) context.Context {
 	t.Helper()
 	_, err := exec.LookPath("chromium")

@@ -266,7 +266,7 @@ func (p pageDriver) axe(what string, rules ...string) {
 	if len(rules) > 0 {
 		only = `, runOnly: ["` + strings.Join(rules, `", "`) + `"]`
 	}
-	// What it would load before, it reads for rules that are experimental.
+	// Only experimental rules need what axe would load beforehand.
 	found := p.eval(`axe.run(document, {resultTypes: ["violations"], preload: false` + only + `}).then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")).join("\n"))`)
 	if found != "" {
 		p.t.Errorf("%s: axe finds\n%s", what, found)
