@@ -389,11 +389,13 @@ channel = { exclusive = %t, idempotent = true }
 
 // commute starts a host with one instance of the commuter 1.0.0, which has 1.1.0 installed beside it. Another version has proof to prove
 // itself.
-func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platform, *station) {
+func commute(t testing.TB, exclusive bool, proof time.Duration, adjust ...func(*Host)) (*stage, *platform, *station) {
 	t.Helper()
 	s := startPrepared(t, nil, Containment{}, func(h *Host) {
 		h.timeouts.proof = proof
-		h.timeouts.exitLag = patience // a version that crashes surely ends, and says why
+		for _, f := range adjust {
+			f(h)
+		}
 	})
 	t.Cleanup(func() { _ = folder.Remove(s.store.versions.Dir) })
 	p, st := newPlatform(t), newStation()

@@ -65,7 +65,11 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 	} {
 		for kind, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
 			t.Run(c.name+", "+kind, func(t *testing.T) {
-				s, p, st := commute(t, exclusive, patience)
+				s, p, st := commute(t, exclusive, patience, func(h *Host) {
+					if c.version == badCrashes {
+						h.timeouts.exitLag = patience // the process surely ends, and says why
+					}
+				})
 				stop := p.rush(2 * time.Millisecond)
 				installCommuter(t, s.store, c.version, exclusive, Options{Beside: true})
 				if err := s.move1(c.version); err == nil || !strings.Contains(err.Error(), c.says) {
