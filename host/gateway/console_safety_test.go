@@ -532,7 +532,7 @@ func roomTerminal(t *testing.T, b context.Context) {
 			t.Errorf("typed %q, want %q", got, want)
 		}
 	}
-	p.want(`document.activeElement.className`, "source screen")
+	p.until(`document.activeElement.className === "source screen"`)
 	p.do(chromedp.SendKeys(".screen", "ls\t\r"))
 	typed("ls\t\r")
 	p.eval(`["c", "[", "a"].forEach((key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey: true, bubbles: true })))`)

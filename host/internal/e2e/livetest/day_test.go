@@ -297,12 +297,15 @@ func (p owner) press(name string) {
 func (p owner) pressOne(list, name string) {
 	p.t.Helper()
 	p.t.Logf("press %s", name)
+	before := ""
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var x, y float64
-		if n, _ := fmt.Sscan(p.eval(reach+"("+list+")"), &x, &y); n == 2 {
+		place := p.eval(reach + "(" + list + ")")
+		if n, _ := fmt.Sscan(place, &x, &y); n == 2 && place == before { // it does not slide in any more
 			p.do(chromedp.MouseClickXY(x, y))
 			return
 		}
+		before = place
 		if time.Now().After(deadline) {
 			p.t.Fatalf("nobody can press %q; the page says: %s", name, p.eval("document.body.innerText"))
 		}
