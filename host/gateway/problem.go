@@ -80,5 +80,7 @@ func faultsOf(err error) (faults []Fault) {
 func WriteProblem(w http.ResponseWriter, p *Problem) {
 	w.Header().Set("Content-Type", ProblemType)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // fails only if the client has gone
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(p) // fails only if the client has gone
 }

@@ -21,6 +21,7 @@ type exported struct {
 func Encode(log iter.Seq2[journal.Decision, error], w io.Writer) error {
 	buffered := bufio.NewWriter(w)
 	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
 	for d, err := range log {
 		if err == nil {
 			err = enc.Encode(exported{d, d.Args, d.Calls})

@@ -3,8 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
@@ -29,11 +29,11 @@ func (s *Store) UsageSeries(ctx context.Context, by usage.Key, bounds []int64, t
 	if err != nil {
 		return nil, err
 	}
-	named, err := json.Marshal(keys)
+	named, err := jsonform.Marshal(keys)
 	if err != nil {
 		return nil, err
 	}
-	between, err := json.Marshal(bounds)
+	between, err := jsonform.Marshal(bounds)
 	if err != nil {
 		return nil, err
 	}
