@@ -43,6 +43,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -247,13 +248,19 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 	ctx, cancel := d.within(ctx, removeTimeout)
 	defer cancel()
 	err := d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if cerrdefs.IsConflict(err) {
+	if cerrdefs.IsConflict(err) || endedMeanwhile(err) {
 		err = d.awaitRemoval(ctx, id)
 	}
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}
 	return d.explain("remove container", err)
+}
+
+// endedMeanwhile reports whether a container could not be removed because it ended before the engine could kill it, of which the engine's
+// error has no type. Engines remove such a container by themselves.
+func endedMeanwhile(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "is not running")
 }
 
 func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
