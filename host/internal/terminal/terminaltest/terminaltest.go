@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,11 +109,33 @@ func (x *Terminal) read() {
 	}
 }
 
+// watchRaces keeps what the race detector finds in a command off the screen, and fails the test for it. What it finds in the reader of the
+// terminal is left out: the library closes that half a second after it told it to stop, whether or not it has.
+func (x *Terminal) watchRaces(cmd *exec.Cmd) {
+	found := filepath.Join(x.t.TempDir(), "races")
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, "GORACE="+os.Getenv("GORACE")+" log_path="+found)
+	x.t.Cleanup(func() {
+		files, _ := filepath.Glob(found + ".*")
+		for _, name := range files {
+			text, _ := os.ReadFile(name)
+			for _, race := range strings.Split(string(text), "WARNING: DATA RACE")[1:] {
+				if !strings.Contains(race, "charmbracelet/ultraviolet.") {
+					x.t.Errorf("a data race:%s", race)
+				}
+			}
+		}
+	})
+}
+
 // Run starts a command on the terminal, in a session of its own, and returns how to wait for its end. It is killed with the test.
 func (x *Terminal) Run(cmd *exec.Cmd) (wait func() error) {
 	x.t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = x.Program, x.Program, x.Program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	x.watchRaces(cmd)
 	if err := cmd.Start(); err != nil {
 		x.t.Fatal(err)
 	}
