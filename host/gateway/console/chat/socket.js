@@ -50,12 +50,10 @@ export class Socket {
       this.handlers.state("denied");
     }
     if (frame.type === "accepted" || (frame.type === "error" && frame.id)) this.forget(frame.id);
-    this.handlers.frame(frame);
     // Only the history shows what arrived before the connection was lost.
-    if (frame.type === "history") {
-      for (const entry of frame.entries) if (entry.from === "user") this.forget(entry.key);
-      for (const m of this.unsent()) this.put(frameOf(m));
-    }
+    if (frame.type === "history") for (const entry of frame.entries) if (entry.from === "user") this.forget(entry.key);
+    this.handlers.frame(frame);
+    if (frame.type === "history") for (const m of this.unsent()) this.put(frameOf(m));
   }
 
   lost() {
