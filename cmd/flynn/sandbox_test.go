@@ -271,7 +271,7 @@ func TestSandboxPruneVolumes(t *testing.T) {
 	if out, stderr := s.flynn(exitOK, "exec", "touch /cache/f"); out != "" {
 		t.Errorf("printed %q, %s", out, stderr)
 	}
-	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+	if left, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("a passing session leaves %+v, %v", left, err)
 	}
 	if err := os.MkdirAll(workspace.Path(s.host.Root, "kept"), 0o700); err != nil {
