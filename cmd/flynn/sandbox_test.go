@@ -290,7 +290,7 @@ func TestSandboxPruneVolumes(t *testing.T) {
 		!strings.HasSuffix(removed[0].Name, "-cache") {
 		t.Errorf("removed %s (%v)", out, err)
 	}
-	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+	if left, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("left %+v, %v", left, err)
 	}
 }
