@@ -109,8 +109,8 @@ func (x *Terminal) read() {
 	}
 }
 
-// watchRaces keeps what the race detector finds in a command off the screen, and fails the test for it. What it finds in the reader of the
-// terminal is left out: the library closes that half a second after it told it to stop, whether or not it has.
+// watchRaces keeps the reports of the race detector about a command off the screen, and fails the test for them. Races of the terminal's
+// reader are left out: the library closes the reader half a second after it told it to stop, whether or not it has.
 func (x *Terminal) watchRaces(cmd *exec.Cmd) {
 	found := filepath.Join(x.t.TempDir(), "races")
 	if cmd.Env == nil {
