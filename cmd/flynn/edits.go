@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 )
 
@@ -27,6 +28,16 @@ func dryRunFlag() cli.Flag {
 // openConfig opens the configuration file of a command to edit it.
 func openConfig(ctx context.Context, cmd *cli.Command) (*edit.File, error) {
 	return edit.Open(configPath(ctx, cmd))
+}
+
+// loadForEdit opens the configuration's file for an edit, and returns its meaning as well.
+func loadForEdit(ctx context.Context, cmd *cli.Command) (*edit.File, *config.Config, error) {
+	f, err := openConfig(ctx, cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := f.Load(getenvOf(ctx), host.Checks()...)
+	return f, c, err
 }
 
 // saveConfig shows what an edit changes, writes the file, and has a running flynn take it up.

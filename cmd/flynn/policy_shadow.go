@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -39,11 +38,7 @@ func shadowPolicies(ctx context.Context, cmd *cli.Command) error {
 	case on != "on" && on != "off":
 		return usagef("%q is neither on nor off", on)
 	}
-	f, err := openConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	c, err := f.Load(getenvOf(ctx), host.Checks()...)
+	f, c, err := loadForEdit(ctx, cmd)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 )
 
@@ -30,11 +29,7 @@ func scheduleAddCommand() *cli.Command {
 }
 
 func addSchedule(ctx context.Context, cmd *cli.Command) error {
-	f, err := openConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	c, err := f.Load(getenvOf(ctx), host.Checks()...)
+	f, c, err := loadForEdit(ctx, cmd)
 	if err != nil {
 		return err
 	}

@@ -75,9 +75,9 @@ func (t *Trials) ReplayPolicy(ctx context.Context, name string, since time.Time,
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.wall)
 	defer cancel()
-	m, err := policy.OpenCandidate(ctx, source, wasm)
+	m, err := candidate(ctx, source, name, wasm)
 	if err != nil {
-		return none, gateway.BadRequest("this is no module for policy " + name + ": " + err.Error())
+		return none, err
 	}
 	defer m.Close()
 	filter := journal.DecisionFilter{Policy: name, Since: since, Until: time.Now()}
@@ -132,9 +132,9 @@ func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader) (
 	if err != nil {
 		return none, err
 	}
-	m, err := policy.OpenCandidate(ctx, source, wasm)
+	m, err := candidate(ctx, source, name, wasm)
 	if err != nil {
-		return none, gateway.BadRequest("this is no module for policy " + name + ": " + err.Error())
+		return none, err
 	}
 	m.Close()
 	old, err := os.ReadFile(source.Path)
@@ -155,6 +155,15 @@ func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader) (
 		engine.Refresh(ctx)
 	}
 	return st.PolicyStatus, err
+}
+
+// candidate opens a module as one of a policy.
+func candidate(ctx context.Context, source policy.Source, name string, wasm []byte) (*policy.Module, error) {
+	m, err := policy.OpenCandidate(ctx, source, wasm)
+	if err != nil {
+		return nil, gateway.BadRequest("this is no module for policy " + name + ": " + err.Error())
+	}
+	return m, nil
 }
 
 // readModule reads the body of a module.

@@ -1,4 +1,4 @@
-// The keyboard's place. What has the focus may be taken away, hidden, or out of use for a while; then the focus goes to what is shown.
+// Keeps the keyboard focus: when the focused element is removed, hidden or disabled, the focus moves to what is shown instead.
 
 import { byId } from "./dom.js";
 
