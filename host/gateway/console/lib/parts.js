@@ -102,7 +102,7 @@ export function Dialog({ title, close, actions, children, wide, leave }) {
   return html`<dialog ref=${ref} class=${"room-dialog" + (wide ? " wide" : "")} aria-labelledby=${id} onClose=${close}>
     <header><h2 id=${id}>${title}</h2></header>
     <div class="dialog-body">${children}</div>
-    <footer><div class="buttons"><button type="button" class="button" onClick=${() => ref.current.close()}>${leave ?? t("shell.cancel")}</button>${actions}</div></footer>
+    <footer><div class="buttons"><button type="button" class="button" onClick=${close}>${leave ?? t("shell.cancel")}</button>${actions}</div></footer>
   </dialog>`;
 }
 
