@@ -47,10 +47,19 @@ func calls() map[string]func() error {
 		"trace-init":        func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1, 0) },
 		"read-init-memory":  readInit,
 		"steal-init-stream": stealStream,
-		"become-root":       func() error { return syscall.Setresuid(0, 0, 0) },
+		"become-root":       becomeRoot,
 		"shed-groups":       func() error { return syscall.Setgroups(nil) },
 		"set-host-name":     func() error { return unix.Sethostname([]byte("sandbox")) },
 	}
+}
+
+// becomeRoot refuses with EPERM also where no user of the host is root here, which the kernel calls an invalid argument.
+func becomeRoot() error {
+	err := syscall.Setresuid(0, 0, 0)
+	if errors.Is(err, unix.EINVAL) {
+		return unix.EPERM
+	}
+	return err
 }
 
 // raw makes a system call whose pointers are all null.

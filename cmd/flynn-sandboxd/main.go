@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
 	"github.com/flynnhost/flynn/host/sandbox/supervise"
 )
 
@@ -15,7 +16,11 @@ func main() {
 	if name, is := supervise.CalledAs(os.Args); is {
 		os.Exit(supervise.CallBridge(name, os.Args[1:]))
 	}
-	if err := supervise.Run(os.Args[1:]); err != nil {
+	run := func() error { return supervise.Run(os.Args[1:]) }
+	if len(os.Args) == 2 && os.Args[1] == within.Word {
+		run = within.Enter
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd:", err)
 		os.Exit(1)
 	}

@@ -72,7 +72,7 @@ func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction
 }
 
 func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action sandboxAction) error {
-	s, err := sandboxes.Open(c)
+	s, err := sandboxes.Open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func sandboxLog(cmd *cli.Command) *slog.Logger {
 // containersOf returns the containers of the running host or, while none runs, those of its configuration.
 func containersOf(ctx context.Context, c *config.Config) ([]gateway.Container, error) {
 	return askOrRead(ctx, c, http.MethodGet, "/api/v1/sandboxes/containers", nil, func() ([]gateway.Container, error) {
-		s, err := sandboxes.Open(c)
+		s, err := sandboxes.Open(ctx, c)
 		if err != nil {
 			return nil, err
 		}

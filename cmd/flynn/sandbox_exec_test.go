@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -74,7 +75,7 @@ func TestSandboxExecIsEnded(t *testing.T) {
 			left := func() (names []string) {
 				t.Helper()
 				workspaces, _ := filepath.Glob(filepath.Join(s.host.Root, "exec-*"))
-				volumes, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance)
+				volumes, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), s.host.Instance)
 				if err != nil || len(volumes) != len(workspaces) {
 					t.Fatalf("%d volumes beside %q (%v)", len(volumes), workspaces, err)
 				}

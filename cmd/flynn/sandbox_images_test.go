@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
 // forgetImages removes what was built, once the test is over.
 func (s sandboxSite) forgetImages() {
 	s.t.Cleanup(func() {
-		images, _ := s.host.Driver.ListImages(context.Background(), s.host.Instance)
+		images, _ := s.host.Driver.(driver.Images).ListImages(context.Background(), s.host.Instance)
 		for _, o := range images {
-			_ = s.host.Driver.RemoveImage(context.Background(), o.Name)
+			_ = s.host.Driver.(driver.Images).RemoveImage(context.Background(), o.Name)
 		}
 	})
 }
@@ -83,7 +84,7 @@ func TestSandboxImages(t *testing.T) {
 	if out, _ := s.flynn(exitOK, "prune"); !strings.HasPrefix(out, "KIND ") || strings.Count(out, "\n") != 2 || !strings.Contains(out, before.Image+"  -") {
 		t.Errorf("prune removed %s", out)
 	}
-	if left, err := s.host.Driver.ListImages(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+	if left, err := s.host.Driver.(driver.Images).ListImages(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("left %+v, %v", left, err)
 	}
 	if out, _ := s.flynn(exitOK, "rebuild"); !strings.Contains(out, sandboxtest.Image) {

@@ -82,7 +82,7 @@ func TestSandboxVerifyIsKilled(t *testing.T) {
 	if err != nil || containing(left, id) {
 		t.Errorf("containers left: %+v (%v)", left, err)
 	}
-	if volumes, err := s.host.Driver.ListVolumes(t.Context(), run); err != nil || len(volumes) != 0 {
+	if volumes, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), run); err != nil || len(volumes) != 0 {
 		t.Errorf("volumes left: %+v (%v)", volumes, err)
 	}
 	for _, path := range []string{filepath.Dir(marks[0]), outside} {

@@ -65,7 +65,7 @@ dir = %q
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.host, err = sandboxes.Open(c); err != nil {
+	if s.host, err = sandboxes.Open(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.host.Driver.Close() })
@@ -271,7 +271,7 @@ func TestSandboxPruneVolumes(t *testing.T) {
 	if out, stderr := s.flynn(exitOK, "exec", "touch /cache/f"); out != "" {
 		t.Errorf("printed %q, %s", out, stderr)
 	}
-	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+	if left, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("a passing session leaves %+v, %v", left, err)
 	}
 	if err := os.MkdirAll(workspace.Path(s.host.Root, "kept"), 0o700); err != nil {
@@ -290,7 +290,7 @@ func TestSandboxPruneVolumes(t *testing.T) {
 		!strings.HasSuffix(removed[0].Name, "-cache") {
 		t.Errorf("removed %s (%v)", out, err)
 	}
-	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+	if left, err := s.host.Driver.(driver.Volumes).ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("left %+v, %v", left, err)
 	}
 }

@@ -187,7 +187,7 @@ func (s state) rows() (rows [][]string) {
 	case !s.Sandbox.Enabled:
 		add("sandbox", "", "off", true)
 	case s.Sandbox.Available:
-		add("sandbox", "", "available", true, s.Sandbox.Detail)
+		add("sandbox", "", "available", true, s.Sandbox.Engine)
 	default:
 		add("sandbox", "", "not available", false, s.Sandbox.Detail)
 	}

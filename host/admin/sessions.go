@@ -74,7 +74,7 @@ func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home tur
 	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}
-	a, err := sandboxes.Open(c)
+	a, err := sandboxes.Open(ctx, c)
 	if err != nil {
 		return err
 	}

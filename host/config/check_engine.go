@@ -21,12 +21,15 @@ func (c *checker) engine(at keyPath, s Sandbox) {
 			c.report(at.child(k.name), "missing", "TLS needs all of engine_ca, engine_cert and engine_key")
 		}
 	}
-	if s.Engine == "" {
+	if s.Engine == "" || s.Engine == engine.Auto || s.Engine == engine.Native {
+		if some {
+			c.report(at.child("engine_ca"), "certificates are for tcp:// alone", "write the engine's address as engine, or remove engine_ca, engine_cert and engine_key")
+		}
 		return
 	}
 	address, err := engine.Parse(s.Engine)
 	if err != nil {
-		c.report(at.child("engine"), err.Error(), `write one such as "unix:///var/run/docker.sock", "tcp://build:2376" or "ssh://me@build"`)
+		c.report(at.child("engine"), err.Error(), `write "auto", "native", or one such as "unix:///var/run/docker.sock", "tcp://build:2376" or "ssh://me@build"`)
 		return
 	}
 	if some && address.Scheme != "tcp" {

@@ -93,7 +93,7 @@ type Sandbox struct {
 	PidsLimit      int `toml:"pids_limit" default:"256" range:"8..32768"`
 	// Runtime is the engine's runtime; empty means its own default.
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
-	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
+	// Engine is the address of a container engine, or auto or native; see package engine. Empty means auto.
 	Engine string `toml:"engine"`
 	// EngineCA, EngineCert and EngineKey are PEM files for an engine over TLS: its authority, and our certificate and key.
 	EngineCA   string `toml:"engine_ca" is:"path"`

@@ -323,4 +323,7 @@ type SandboxStatus struct {
 	Enabled   bool   `json:"enabled"`
 	Available bool   `json:"available"`
 	Detail    string `json:"detail,omitempty"`
+	// Engine makes the sandboxes, such as "Docker 28.0.1" or "native". Lacks are the limits that it cannot hold, each with the reason.
+	Engine string   `json:"engine,omitempty"`
+	Lacks  []string `json:"lacks,omitempty"`
 }

@@ -314,6 +314,10 @@ var brokenSites = []broken{
 		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "no engine"}}}
 	}, nil},
 	{EngineRuntime, "", func(s *site) { s.engine(); s.text += "runtime = \"runsc\"\n" }, []Code{SandboxImage}},
+	{EngineLacks, "", func(s *site) {
+		s.engine()
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Available: true, Lacks: []string{"memory: no control groups"}}}}
+	}, []Code{SandboxImage}},
 	{SandboxImage, "", func(s *site) { s.engine() }, nil},
 	{SandboxFallsBack, "", func(s *site) { s.engine(); s.text += "on_unavailable = \"host\"\n" }, []Code{SandboxImage}},
 	{SandboxHostNetwork, "", func(s *site) { s.engine(); s.text += "network = \"host\"\n" }, []Code{SandboxImage}},

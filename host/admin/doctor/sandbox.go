@@ -10,7 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -70,15 +70,22 @@ func (x *exam) engine(ctx context.Context) bool {
 
 // engineHas looks for the runtimes and images of all sandboxes.
 func (x *exam) engineHas(ctx context.Context) {
-	driver, err := fleet.Driver(x.Config.Sandbox)
+	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return
 	}
-	defer driver.Close()
-	engine, err := driver.Capabilities(ctx)
+	defer e.Close()
+	engine, err := e.Capabilities(ctx)
 	if err != nil {
 		x.unexamined("runtimes and images of the engine, because it does not answer here")
 		return
+	}
+	lacks := engine.Lacks
+	if x.Running != nil { // it may be in other control groups than this command
+		lacks = x.Running.Status.Sandbox.Lacks
+	}
+	for _, limit := range lacks {
+		x.at(Finding{Code: EngineLacks, What: "sandboxes are not limited in " + limit, Mend: "run Flynn as a systemd service with Delegate=yes, or use a container engine"}, "sandbox", "enabled")
 	}
 	seen := map[string]bool{}
 	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(x.Config.Sandboxes))...) {
@@ -92,16 +99,20 @@ func (x *exam) engineHas(ctx context.Context) {
 				Command: "docker info --format '{{.Runtimes}}'"},
 				append(table, "runtime")...)
 		}
-		x.image(ctx, driver, s, table, seen)
+		x.image(ctx, e, s, table, seen)
 	}
 }
 
-func (x *exam) image(ctx context.Context, driver *docker.Driver, s config.Sandbox, table []string, seen map[string]bool) {
+func (x *exam) image(ctx context.Context, e fleet.Engine, s config.Sandbox, table []string, seen map[string]bool) {
 	if s.Dockerfile != "" || s.Compose != "" || seen["image "+s.Image] {
 		return // built at the first use
 	}
 	seen["image "+s.Image] = true
-	if _, err := driver.InspectImage(ctx, s.Image); !errors.Is(err, image.ErrNoImage) {
+	inspector, ok := e.(driver.Inspector)
+	if !ok {
+		return // a native sandbox shows this machine's programs
+	}
+	if _, err := inspector.InspectImage(ctx, s.Image); !errors.Is(err, image.ErrNoImage) {
 		return
 	}
 	on := ""

@@ -25,7 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/configured"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -144,9 +144,9 @@ func Engine(ctx context.Context, c *config.Config) config.Errors {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineWall)
 	defer cancel()
-	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine, CA: c.Sandbox.EngineCA, Cert: c.Sandbox.EngineCert, Key: c.Sandbox.EngineKey})
+	engine, err := fleet.Open(ctx, c.Sandbox, c.Store.Dir, slog.New(slog.DiscardHandler))
 	if err == nil {
-		err = errors.Join(driver.Ping(ctx), driver.Close())
+		err = errors.Join(engine.Ping(ctx), engine.Close())
 	}
 	if err == nil {
 		return nil

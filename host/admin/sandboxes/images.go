@@ -92,8 +92,12 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 // imageNames returns a function that returns a sandbox's image and strategy. If the image cannot be resolved, because there is no engine or
 // the image that it starts from is missing, it returns the configured name.
 func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec) (ref, strategy string) {
+	makes, ok := a.Driver.(image.Engine)
+	if !ok {
+		return func(spec.Spec) (string, string) { return "this machine's programs", "native" }
+	}
 	builder := image.New(image.Config{
-		Engine: a.Driver, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),
+		Engine: makes, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),
 		Hidden: func() []string { return a.MountRules().Hidden },
 	})
 	known := map[string]image.Plan{}

@@ -17,7 +17,6 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
@@ -30,15 +29,15 @@ import (
 
 // Admin works on the sandboxes of a configuration.
 type Admin struct {
-	Driver   *docker.Driver
+	Driver   fleet.Engine
 	Instance string
 	Root     string // of the workspaces
 	config   *config.Config
 	specs    *specs.Set
 }
 
-// Open reads the same files as the host; it does not contact the engine. The caller closes the Driver.
-func Open(c *config.Config) (*Admin, error) {
+// Open reads the same files as the host, and looks which engine answers. The caller closes the Driver.
+func Open(ctx context.Context, c *config.Config) (*Admin, error) {
 	if err := os.MkdirAll(c.Store.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store folder: %w", err)
 	}
@@ -46,11 +45,11 @@ func Open(c *config.Config) (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := fleet.Driver(c.Sandbox)
+	engine, err := fleet.Open(ctx, c.Sandbox, c.Store.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{Driver: driver, Instance: instance, Root: fleet.FoldersOf(c.Store.Dir).Workspaces, config: c, specs: specs.New(c)}, nil
+	return &Admin{Driver: engine, Instance: instance, Root: fleet.FoldersOf(c.Store.Dir).Workspaces, config: c, specs: specs.New(c)}, nil
 }
 
 // Spec returns the specification of the sandbox of that name; "" means [sandbox].
@@ -121,7 +120,7 @@ func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Ow
 		return nil, err
 	}
 	defer unlock()
-	left, err := a.Driver.ListVolumes(ctx, a.Instance)
+	left, err := a.volumes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +137,15 @@ func (a *Admin) Containers(ctx context.Context) ([]driver.Owned, error) {
 	return sandbox.WithOwners(a.Root, a.Instance, owned), err
 }
 
+// volumes returns the volumes of this store; none if the engine has no volumes at all.
+func (a *Admin) volumes(ctx context.Context) ([]driver.Owned, error) {
+	keeper, ok := a.Driver.(driver.Volumes)
+	if !ok {
+		return nil, nil
+	}
+	return keeper.ListVolumes(ctx, a.Instance)
+}
+
 // Forget removes a session's containers and volumes of this store. It fails while a host runs.
 func (a *Admin) Forget(ctx context.Context, session string) error {
 	ours := func(o driver.Owned) bool { // not trusting the engine's filter: other people's volumes are at stake
@@ -147,7 +155,7 @@ func (a *Admin) Forget(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := a.Driver.ListVolumes(ctx, a.Instance)
+	volumes, err := a.volumes(ctx)
 	for _, c := range containers {
 		if ours(c) {
 			err = errors.Join(err, a.Driver.Remove(ctx, c.ID))
@@ -155,7 +163,7 @@ func (a *Admin) Forget(ctx context.Context, session string) error {
 	}
 	for _, v := range volumes {
 		if ours(v) {
-			err = errors.Join(err, a.Driver.RemoveVolume(ctx, v.Name))
+			err = errors.Join(err, a.Driver.(driver.Volumes).RemoveVolume(ctx, v.Name))
 		}
 	}
 	return err
@@ -178,7 +186,7 @@ func Count(ctx context.Context, c *config.Config) (map[message.WorkspaceKey]int,
 	if !c.Sandbox.Enabled {
 		return nil, nil
 	}
-	a, err := Open(c)
+	a, err := Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/plugin"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/provider"
@@ -40,6 +41,8 @@ type Status struct {
 	Sandboxes interface {
 		// AsOfNow returns why no sandbox is available now, in words for people, or nil; it does not wait.
 		AsOfNow() error
+		// Engine describes what makes the sandboxes; empty while nothing does.
+		Engine() driver.Capabilities
 	}
 	Elevated interface {
 		All(ctx context.Context) ([]consent.Elevation, error)
@@ -171,7 +174,8 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 	if err := s.Sandboxes.AsOfNow(); err != nil {
 		return gateway.SandboxStatus{Enabled: true, Detail: machine.Reason(err)}
 	}
-	return gateway.SandboxStatus{Enabled: true, Available: true}
+	engine := s.Sandboxes.Engine()
+	return gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine, Lacks: engine.Lacks}
 }
 
 // shownErrors is how many of the last warnings and errors the status has.

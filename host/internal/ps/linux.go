@@ -44,7 +44,12 @@ func Look(pid int) (Process, bool) {
 	if err := unix.Stat(name, &st); err != nil || int(st.Uid) != os.Getuid() && os.Getuid() != 0 {
 		return Process{}, false
 	}
-	raw, err := os.ReadFile(name + "/stat")
+	return Find(pid)
+}
+
+// Find returns a live process, whoever may kill it.
+func Find(pid int) (Process, bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Process{}, false
 	}

@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/internal/cgroup"
 )
 
 // Groups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group limits the memory that
@@ -46,107 +47,25 @@ const groupMembers = "cgroup.procs"
 
 // OpenGroups creates the host's part of the tree, with that name, below the group that the host is in.
 func OpenGroups(name string) (*Groups, error) {
-	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
+	own, version, err := cgroup.Own("memory")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoGroups, err)
 	}
-	g := &Groups{Dir: filepath.Join(own, name), files: files}
+	g := &Groups{Dir: filepath.Join(own, name), files: groupsV1}
+	if version == 2 {
+		g.files = groupsV2
+	}
 	if err := os.Mkdir(g.Dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create a control group: %w", err)
 	}
-	if files.limit == groupsV2.limit {
-		if err := errors.Join(hand(own), control(g.Dir)); err != nil {
+	if version == 2 {
+		if err := errors.Join(cgroup.HandOn(own, "memory"), cgroup.HandOn(g.Dir, "memory")); err != nil {
 			return nil, errors.Join(err, os.Remove(g.Dir))
 		}
 	}
 	g.sweep()
 	return g, nil
 }
-
-// ownGroup is the folder of the memory group that this process is in.
-func ownGroup(groups, mounts string) (dir string, files groupFiles, err error) {
-	text, err := os.ReadFile(groups)
-	if err != nil {
-		return "", groupFiles{}, err
-	}
-	var v1, v2 string
-	for line := range strings.Lines(string(text)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		switch {
-		case len(parts) != 3:
-		case slices.Contains(strings.Split(parts[1], ","), "memory"):
-			v1 = parts[2]
-		case parts[0] == "0" && parts[1] == "":
-			v2 = parts[2]
-		}
-	}
-	if v1 != "" {
-		dir, err = groupFolder(mounts, "cgroup", "memory", v1)
-		return dir, groupsV1, err
-	}
-	if v2 == "" {
-		return "", groupFiles{}, ErrNoGroups
-	}
-	dir, err = groupFolder(mounts, "cgroup2", "", v2)
-	return dir, groupsV2, err
-}
-
-// groupFolder finds where a hierarchy is mounted, and the group in it; see proc_pid_mountinfo(5).
-func groupFolder(mounts, kind, option, group string) (string, error) {
-	f, err := os.Open(mounts)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		mount, super, ok := strings.Cut(lines.Text(), " - ")
-		m, s := strings.Fields(mount), strings.Fields(super)
-		if !ok || len(m) < 5 || len(s) < 3 || s[0] != kind || option != "" && !slices.Contains(strings.Split(s[2], ","), option) {
-			continue
-		}
-		if rest, err := filepath.Rel(m[3], group); err == nil && filepath.IsLocal(rest) {
-			return filepath.Join(m[4], rest), nil
-		}
-	}
-	return "", ErrNoGroups
-}
-
-// hand enables the memory controller for the children of a group of version 2. Such a group cannot contain processes, so the host moves into
-// a child if it is alone in the group.
-func hand(own string) error {
-	err := control(own)
-	if !errors.Is(err, unix.EBUSY) {
-		return err
-	}
-	inside := filepath.Join(own, "flynn-host")
-	members, rerr := os.ReadFile(filepath.Join(own, groupMembers))
-	switch {
-	case rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()):
-		return errors.New("the host is not alone in its control group")
-	case os.Geteuid() == 0 && !delegated(own):
-		return errors.New("systemd manages its control group: write Delegate=yes into the unit")
-	}
-	if err := os.Mkdir(inside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := setGroup(inside, groupMembers, strconv.Itoa(os.Getpid())); err != nil {
-		return err
-	}
-	return control(own)
-}
-
-// delegated reports whether systemd has delegated a group to its processes. Other users than root could not write there otherwise.
-func delegated(own string) bool {
-	for _, attr := range []string{"user.delegate", "trusted.delegate"} {
-		value := make([]byte, 1)
-		if n, err := unix.Getxattr(own, attr, value); err == nil && string(value[:n]) == "1" {
-			return true
-		}
-	}
-	return false
-}
-
-func control(dir string) error { return setGroup(dir, "cgroup.subtree_control", "+memory") }
 
 func setGroup(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)

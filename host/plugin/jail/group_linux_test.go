@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,55 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/internal/cgroup"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// mountinfo is what a kernel tells of the hierarchies of both versions, and of one of which a container sees a part.
-const mountinfo = `25 30 0:23 / /sys rw,nosuid - sysfs sysfs rw
-31 25 0:27 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory
-32 25 0:28 / /sys/fs/cgroup/cpu rw,nosuid shared:9 - cgroup cgroup rw,cpu
-33 25 0:29 /docker/abc /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate
-`
-
-func TestOwnGroup(t *testing.T) {
-	for name, c := range map[string]struct {
-		groups, dir, limit string
-	}{
-		"version 1":               {"4:memory:/user/a\n2:cpu:/\n", "/sys/fs/cgroup/memory/user/a", "memory.limit_in_bytes"},
-		"version 1 with another":  {"4:hugetlb,memory:/a\n0::/docker/abc/x\n", "/sys/fs/cgroup/memory/a", "memory.limit_in_bytes"},
-		"both":                    {"4:memory:/\n0::/docker/abc/x\n", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-		"version 2":               {"0::/docker/abc/flynn.service\n", "/sys/fs/cgroup/unified/flynn.service", "memory.max"},
-		"version 2 at its root":   {"0::/docker/abc\n", "/sys/fs/cgroup/unified", "memory.max"},
-		"not below what is shown": {"0::/docker/other\n", "", ""},
-		"none":                    {"2:cpu:/\n", "", ""},
-		"nothing":                 {"", "", ""},
-		"garbage":                 {"memory\n::\n\x00:memory\n", "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			groups, mounts := filepath.Join(dir, "cgroup"), filepath.Join(dir, "mountinfo")
-			if err := errors.Join(os.WriteFile(groups, []byte(c.groups), 0o600), os.WriteFile(mounts, []byte(mountinfo), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-			got, files, err := ownGroup(groups, mounts)
-			if c.dir == "" {
-				if err == nil {
-					t.Errorf("got %s", got)
-				}
-				return
-			}
-			if err != nil || got != c.dir || files.limit != c.limit {
-				t.Errorf("got %s, %s, %v, want %s, %s", got, files.limit, err, c.dir, c.limit)
-			}
-		})
-	}
-}
-
 // TestGroupOfVersion2 has a folder in place of the kernel's: what is written where, and what is read from it.
 func TestGroupOfVersion2(t *testing.T) {
 	own := t.TempDir()
-	if err := hand(own); err != nil {
+	if err := cgroup.HandOn(own, "memory"); err != nil {
 		t.Fatal(err)
 	}
 	g := &Groups{Dir: own, files: groupsV2}
@@ -100,14 +59,8 @@ func TestARealGroupOfVersion2(t *testing.T) {
 	if !isolate.Test(t) {
 		return
 	}
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, own, ok := strings.Cut("\n"+string(text), "\n0::")
-	own, _, _ = strings.Cut(own, "\n")
-	parent, err := groupFolder("/proc/self/mountinfo", "cgroup2", "", own)
-	if !ok || err != nil {
+	parent, version, err := cgroup.Own("a controller of version 2 only")
+	if err != nil || version != 2 {
 		need.Part(t, "control groups of version 2", ErrNoGroups)
 	}
 	g := &Groups{Dir: filepath.Join(parent, "flynn-test-"+strconv.Itoa(os.Getppid())), files: groupsV2}

@@ -69,6 +69,8 @@ type Capabilities struct {
 	Engine   string // product and version, for people
 	Address  string
 	Runtimes []string // sorted
+	// Lacks are limits that the driver cannot hold on this machine, each with the reason: "memory: ...".
+	Lacks []string
 	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
 	DataRoot string
 }
@@ -180,6 +182,11 @@ type Locator interface {
 type Filler interface {
 	// Fill unpacks a tar in a folder of a container that was never started.
 	Fill(ctx context.Context, id, dir string, files io.Reader) error
+}
+
+// Confiner is a Driver whose supervisors have capabilities of their own kind, as bits; see capabilities(7). Others have SETUID, SETGID and KILL.
+type Confiner interface {
+	SupervisorCapabilities() uint64
 }
 
 // LabelVolume is the name of a volume in the configuration. A session's volume carries LabelSession too.

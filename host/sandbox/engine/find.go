@@ -4,15 +4,36 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // defaultSocket is that of Docker, and of what stands in for it.
 const defaultSocket = "/var/run/docker.sock"
 
+// Engines that are not addresses.
+const (
+	Auto   = "auto"   // what answers: an engine at a usual address, else Native
+	Native = "native" // none: this machine makes sandboxes itself
+)
+
 // Default returns the address of the engine of this computer if none is configured: the first of the system's usual sockets that exists.
 // home is the user's home folder. The default of Docker's own client comes first.
 func Default(home string) string {
 	return "unix://" + first(append([]string{defaultSocket}, sockets(home)...), isSocket)
+}
+
+// Usual returns the addresses of the usual sockets that exist, in the order of Default, which is the only one if none exists.
+func Usual(home string) []string {
+	var found []string
+	for _, path := range append([]string{defaultSocket}, sockets(home)...) {
+		if address := "unix://" + path; isSocket(path) && !slices.Contains(found, address) {
+			found = append(found, address)
+		}
+	}
+	if len(found) == 0 {
+		return []string{Default(home)}
+	}
+	return found
 }
 
 // first returns the first existing path, or the first of all.

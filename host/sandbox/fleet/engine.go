@@ -8,7 +8,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -27,11 +27,6 @@ var ErrOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 // errLooking is the state before the first check of the engine.
 var errLooking = fmt.Errorf("%w: the engine was not checked yet", machine.ErrUnavailable)
 
-// Driver returns the driver of the engine that [sandbox] names. It does not contact the engine.
-func Driver(c config.Sandbox) (*docker.Driver, error) {
-	return docker.New(docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey})
-}
-
 // Run watches the engine until ctx ends, then removes the containers. If [sandbox] is not enabled, it only waits.
 func (f *Fleet) Run(ctx context.Context) error {
 	defer f.hosts.close()
@@ -44,7 +39,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	if !c.LocalFrontends {
 		f.log.Info("calls of the web page and the terminal run on the host; local_frontends = true under [sandbox] runs them in containers too")
 	}
-	driver, err := Driver(c)
+	engines, err := Engines(c, f.config.Dir, f.log)
 	if err != nil {
 		f.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
 		close(f.looked)
@@ -54,7 +49,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { f.selfTesting(ctx) })
 	for first := true; ctx.Err() == nil; first = false {
-		f.see(f.look(ctx, driver, c, &running))
+		e := f.chosenEngine()
+		if e == nil {
+			e = Answering(ctx, engines)
+		}
+		f.see(f.look(ctx, e, c, &running))
 		if first {
 			close(f.looked)
 		}
@@ -67,18 +66,25 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
+// chosenEngine returns the engine that makes the sandboxes: the first that has answered, for as long as the host runs. It is nil before that.
+func (f *Fleet) chosenEngine() Engine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.chosen
+}
+
 // look asks the engine for a sign of life, and makes the manager the first time that it answers.
-func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbox, running *sync.WaitGroup) error {
+func (f *Fleet) look(ctx context.Context, e Engine, c config.Sandbox, running *sync.WaitGroup) error {
 	ping, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
-	if err := driver.Ping(ping); err != nil {
+	if err := e.Ping(ping); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	made, back := f.manager, f.unavailable != nil
 	f.mu.Unlock()
 	if back {
-		if err := f.learn(ctx, driver); err != nil {
+		if err := f.learn(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -89,7 +95,7 @@ func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbo
 		}
 		return nil
 	}
-	manager, err := f.newManager(driver, c)
+	manager, err := f.newManager(e, c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
@@ -97,7 +103,7 @@ func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbo
 	f.sweepVolumes(ctx, manager)
 	f.forgetLeft(ctx, manager)
 	f.mu.Lock()
-	f.manager = manager
+	f.manager, f.chosen = manager, e
 	s := f.setup.Load()
 	manager.SetPools(s.pools, s.poolCPU)
 	f.mu.Unlock()
@@ -114,13 +120,13 @@ func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbo
 	return nil
 }
 
-func (f *Fleet) newManager(driver *docker.Driver, c config.Sandbox) (*sandbox.Manager, error) {
+func (f *Fleet) newManager(e Engine, c config.Sandbox) (*sandbox.Manager, error) {
 	supervisor, err := program.FindSupervisor(f.log)
 	if err != nil {
 		return nil, err
 	}
 	return sandbox.New(sandbox.Config{
-		Driver: driver, Instance: f.instance, WorkspaceRoot: f.folders.Workspaces, Spec: specs.Of(c), Supervisor: supervisor, Holds: f.holds,
+		Driver: e, Instance: f.instance, WorkspaceRoot: f.folders.Workspaces, Spec: specs.Of(c), Supervisor: supervisor, Holds: f.holds,
 		Log: f.log, Quota: f.quota, Egress: f.config.Egress, Current: f.spec, MountRules: f.mountRules, Secret: f.secret,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease:   time.Duration(c.Lease),
@@ -135,8 +141,8 @@ func (f *Fleet) reconcile(ctx context.Context, manager *sandbox.Manager) {
 }
 
 // learn asks for the engine's capabilities, and logs what the configuration needs and the engine lacks.
-func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
-	engine, err := driver.Capabilities(ctx)
+func (f *Fleet) learn(ctx context.Context, e Engine) error {
+	engine, err := e.Capabilities(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,6 +159,16 @@ func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
 	return nil
 }
 
+// Engine describes what makes the sandboxes, as it was when it last answered; it is empty before that.
+func (f *Fleet) Engine() driver.Capabilities {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.engine == nil {
+		return driver.Capabilities{}
+	}
+	return *f.engine
+}
+
 // see records the engine's state, and logs it when it has changed.
 func (f *Fleet) see(err error) {
 	f.mu.Lock()
@@ -163,7 +179,7 @@ func (f *Fleet) see(err error) {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		f.log.Warn(machine.ErrUnavailable.Error(), "reason", machine.Reason(err))
 	case err == nil && before != nil:
-		f.log.Info("sandbox is available")
+		f.log.Info("sandbox is available", "engine", f.Engine().Engine)
 	}
 }
 

@@ -79,6 +79,7 @@ type Fleet struct {
 
 	mu          sync.Mutex
 	manager     *sandbox.Manager     // nil until the engine has answered once
+	chosen      Engine               // the same
 	unavailable error                // why there are no sandboxes, as of the last check
 	engine      *driver.Capabilities // the engine when it last answered, or nil
 }

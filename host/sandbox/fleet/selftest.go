@@ -51,7 +51,7 @@ func (f *Fleet) StartSelfTest(name, by string) error {
 	if t.last.Running {
 		return ErrTesting
 	}
-	t.last = selftest.State{Sandbox: name, By: by, Running: true, Began: time.Now(), Of: len(selftest.Probes())}
+	t.last = selftest.State{Sandbox: name, By: by, Running: true, Began: time.Now(), Of: len(selftest.ProbesOf(f.chosenEngine()))}
 	t.start <- name // has room while none runs
 	return nil
 }
@@ -93,10 +93,7 @@ func (f *Fleet) runSelfTest(ctx context.Context, name string) (r selftest.Report
 	if c.Spec, err = manager.Prepared(ctx, wanted); err != nil {
 		return r, err
 	}
-	if c.Driver, err = Driver(f.setup.Load().sandbox); err != nil {
-		return r, err
-	}
-	defer c.Driver.Close()
+	c.Driver = f.chosenEngine()
 	c.Log = slog.New(slog.DiscardHandler) // the report says which attacks were refused
 	suite, err := selftest.New(c)
 	if err != nil {

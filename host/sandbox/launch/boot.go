@@ -75,7 +75,7 @@ func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSp
 	reader := frame.NewReader(stdio, frame.HostSide)
 	welcome, err := link.Greet(stdio, reader, o.hello)
 	if err == nil {
-		err = checkWelcome(welcome, o)
+		err = checkWelcome(welcome, o, l.capabilities())
 	}
 	stream := stdio
 	if err == nil && welcome.ControlSocket {
@@ -124,9 +124,17 @@ const (
 	capAll    = capKill | capSetgid | capSetuid
 )
 
+// capabilities returns those that a supervisor may have.
+func (l *Launcher) capabilities() uint64 {
+	if c, ok := l.config.Driver.(driver.Confiner); ok {
+		return c.SupervisorCapabilities()
+	}
+	return capAll
+}
+
 // checkWelcome compares what the supervisor sees with the launch specification. Other runtimes fake parts of /proc, so with those only the
 // identity is checked.
-func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
+func checkWelcome(w frame.WelcomeBody, o *launchSpec, capabilities uint64) error {
 	switch {
 	case len(w.Shell) > 100:
 		return errors.New("it names no valid shell")
@@ -140,7 +148,7 @@ func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
 		return fmt.Errorf("it is process %d of another container", w.PID)
 	case o.container.Runtime != "":
 		return nil
-	case !w.NoNewPrivs || w.CapEff&^capAll != 0 || w.CapBnd&^capAll != 0:
+	case !w.NoNewPrivs || w.CapEff&^capabilities != 0 || w.CapBnd&^capabilities != 0:
 		return fmt.Errorf("it has too many privileges (capabilities %#x, bounding set %#x)", w.CapEff, w.CapBnd)
 	case !w.RootReadOnly:
 		return errors.New("the root file system is writable")

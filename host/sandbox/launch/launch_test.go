@@ -58,7 +58,7 @@ func TestCheckWelcome(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, o := good()
 			c.spoil(&w, o)
-			err := checkWelcome(w, o)
+			err := checkWelcome(w, o, capAll)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

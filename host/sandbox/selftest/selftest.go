@@ -16,9 +16,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -33,6 +35,8 @@ type Probe struct {
 	Setting string
 	// Run attacks. An error means that the attack could not be tried, which counts as a failure.
 	Run func(ctx context.Context, s *Subject) (Finding, error)
+	// Engine is whether the attack is on what Flynn does when a container engine fails, so that there must be one.
+	Engine bool
 	// Control returns how to weaken a container so that the attack succeeds.
 	Control func(s *Subject) Control
 }
@@ -121,4 +125,12 @@ func Probes() []Probe {
 		all = append(all, row...)
 	}
 	return all
+}
+
+// ProbesOf returns those that can be tried on the sandboxes of a driver.
+func ProbesOf(d driver.Driver) []Probe {
+	if _, ok := d.(*docker.Driver); ok {
+		return Probes()
+	}
+	return slices.DeleteFunc(Probes(), func(p Probe) bool { return p.Engine })
 }

@@ -24,7 +24,8 @@ import (
 
 // site is everything that one run of the suite creates and removes.
 type site struct {
-	driver   *docker.Driver
+	driver   driver.Driver
+	engine   *docker.Driver // the driver, if it is of a container engine
 	spec     spec.Spec
 	instance string
 	scratch  string // workspaces
@@ -58,6 +59,7 @@ func openSite(ctx context.Context, c Config) (*site, error) {
 		driver: c.Driver, spec: affordable(c.Spec.WithDefaults()), instance: "verify-" + random(),
 		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{},
 	}
+	s.engine, _ = c.Driver.(*docker.Driver)
 	if s.uid == 0 {
 		s.uid = workloadID
 	}
@@ -88,8 +90,10 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	if s.manager, err = sandbox.New(config); err != nil {
 		return err
 	}
-	if s.between, err = standBetween(c.Driver, filepath.Join(s.outside, "between")); err != nil {
-		return err
+	if s.engine != nil {
+		if s.between, err = standBetween(s.engine, filepath.Join(s.outside, "between")); err != nil {
+			return err
+		}
 	}
 	if err := s.openTroubled(config); err != nil {
 		return err

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Config configures a Suite.
 type Config struct {
-	Driver *docker.Driver
+	Driver driver.Driver
 	// Spec is the sandbox to attack, as configured.
 	Spec spec.Spec
 	// Supervisor and Program are the paths of flynn-sandboxd and flynn-probe.
@@ -25,7 +26,7 @@ type Config struct {
 	// Dir is an absolute path that the engine can mount from. A folder is created in it and removed again.
 	Dir string
 	// Controls enables the attacks on weak containers as well. For some seconds such containers run the suite's own program only, but some
-	// of them with all privileges.
+	// of them with all privileges. Only a container engine can make those.
 	Controls bool
 	// Only selects probes by name; nil selects all.
 	Only func(name string) bool
@@ -47,10 +48,14 @@ func New(c Config) (*Suite, error) {
 	case !filepath.IsAbs(c.Dir):
 		return nil, fmt.Errorf("self-test: folder %q is not an absolute path", c.Dir)
 	}
+	engine, _ := c.Driver.(*docker.Driver)
+	if c.Controls && engine == nil {
+		return nil, errors.New("self-test: only a container engine can make the weak containers of the controls")
+	}
 	if c.Only == nil {
 		c.Only = func(string) bool { return true }
 	}
-	if !slices.ContainsFunc(Probes(), func(p Probe) bool { return c.Only(p.Name) }) {
+	if !slices.ContainsFunc(ProbesOf(c.Driver), func(p Probe) bool { return c.Only(p.Name) }) {
 		return nil, errors.New("self-test: no probe is chosen")
 	}
 	if c.Progress == nil {
@@ -78,7 +83,7 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, site.close(ctx)) }()
-	for _, p := range Probes() {
+	for _, p := range ProbesOf(s.config.Driver) {
 		if !s.config.Only(p.Name) {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
@@ -54,7 +53,7 @@ const (
 )
 
 // Sweep removes what killed runs with that folder have left on this machine and the engine.
-func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
+func Sweep(ctx context.Context, driver driver.Driver, dir string) error {
 	marks, all := filepath.Glob(filepath.Join(dir, scratchPrefix+"*", markName))
 	for _, mark := range marks {
 		if err := sweepRun(ctx, driver, mark); err != nil {
@@ -64,7 +63,7 @@ func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
 	return all
 }
 
-func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
+func sweepRun(ctx context.Context, driver driver.Driver, mark string) error {
 	f, err := os.OpenFile(mark, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
 	return errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
 }
 
-func sweepEngine(ctx context.Context, engine *docker.Driver, instance string) error {
+func sweepEngine(ctx context.Context, engine driver.Driver, instance string) error {
 	containers, err := engine.List(ctx, instance)
 	if err != nil {
 		return err
@@ -99,12 +98,16 @@ func sweepEngine(ctx context.Context, engine *docker.Driver, instance string) er
 			return err
 		}
 	}
-	volumes, err := engine.ListVolumes(ctx, instance)
+	keeper, ok := engine.(driver.Volumes)
+	if !ok {
+		return nil
+	}
+	volumes, err := keeper.ListVolumes(ctx, instance)
 	if err != nil {
 		return err
 	}
 	for _, v := range driver.OwnedBy(instance, volumes) {
-		if err := engine.RemoveVolume(ctx, v.Name); err != nil {
+		if err := keeper.RemoveVolume(ctx, v.Name); err != nil {
 			return err
 		}
 	}

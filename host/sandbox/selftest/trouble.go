@@ -19,7 +19,8 @@ import (
 // troubled is a separate host on the owner's engine, behind a middleman.
 type troubled struct {
 	between  *middleman
-	driver   *docker.Driver
+	driver   driver.Driver
+	hangUp   func() error // closes the driver
 	manager  *sandbox.Manager
 	instance string
 	spec     spec.Spec
@@ -42,15 +43,19 @@ func (s *site) openTroubled(c sandbox.Config) error {
 }
 
 func (s *site) troubledHost(c sandbox.Config, name string, w docker.Weakness) (*troubled, error) {
-	driver, err := c.Driver.(*docker.Driver).Through(s.between.dial)
-	if err != nil {
-		return nil, err
+	t := &troubled{between: s.between, driver: c.Driver, hangUp: func() error { return nil }, instance: s.instance + "-" + name, spec: s.spec}
+	if s.engine != nil {
+		through, err := s.engine.Through(s.between.dial)
+		if err != nil {
+			return nil, err
+		}
+		t.driver, t.hangUp, c.Driver = through, through.Close, through.Weakened(w)
 	}
-	t := &troubled{between: s.between, driver: driver, instance: s.instance + "-" + name, spec: s.spec}
-	c.Driver, c.Instance, c.WorkspaceRoot = driver.Weakened(w), t.instance, filepath.Join(s.scratch, name)
+	c.Instance, c.WorkspaceRoot = t.instance, filepath.Join(s.scratch, name)
 	t.config, t.namesake = c, w.Trusting
+	var err error
 	if t.manager, err = sandbox.New(c); err != nil {
-		return nil, errors.Join(err, driver.Close())
+		return nil, errors.Join(err, t.hangUp())
 	}
 	run, stop := context.WithCancel(context.Background())
 	t.stop = stop
@@ -62,10 +67,13 @@ func (t *troubled) close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	err := errors.Join(t.between.enter(working), t.manager.DestroyAll(ctx))
+	err := t.manager.DestroyAll(ctx)
+	if t.between != nil {
+		err = errors.Join(t.between.enter(working), err)
+	}
 	t.stop()
 	t.work.Wait()
-	return errors.Join(err, t.driver.Close(), t.trusting.close(ctx))
+	return errors.Join(err, t.hangUp(), t.trusting.close(ctx))
 }
 
 // The time within which a host has to report that its engine is in trouble, and to work with it again.
@@ -89,7 +97,7 @@ func troubleProbes() []Probe {
 		{"disk-full", "a full disk is reported as something else", diskFull},
 	} {
 		probes = append(probes, Probe{
-			Name: "trouble/" + p.name, Row: row, Why: p.why, Setting: setting, Run: troubling(p.trouble), Control: always(Control{Trusting: true}),
+			Name: "trouble/" + p.name, Row: row, Why: p.why, Setting: setting, Run: troubling(p.trouble), Control: always(Control{Trusting: true}), Engine: true,
 		})
 	}
 	return append(probes, Probe{

@@ -33,7 +33,7 @@ var _ Target = (*weakMachine)(nil)
 // launchWeak creates the container. It has no network but the loopback, whatever the configuration says, unless that is its weakness.
 func (s *site) launchWeak(ctx context.Context, c Control) (*weakMachine, error) {
 	w := &weakMachine{
-		driver: s.driver.Weakened(c.Weakness), control: c, inside: s.spec.WorkspaceDir,
+		driver: s.engine.Weakened(c.Weakness), control: c, inside: s.spec.WorkspaceDir,
 		user: fmt.Sprintf("%d:%d", s.uid, s.gid),
 	}
 	if c.Root {

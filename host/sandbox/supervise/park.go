@@ -44,6 +44,9 @@ func newGuard(s *spawner, uid, gid int) *guard { return &guard{spawner: s, uid: 
 
 // park forks the helper and waits until it is ready.
 func (g *guard) park() error {
+	if single() {
+		return nil
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("park helper: %w", err)
@@ -89,6 +92,10 @@ func expect(line *os.File, limit time.Duration) error {
 func (g *guard) fire(use func(shot func() bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if single() { // all processes but this one are the workload's, and this one the kernel spares
+		use(func() bool { return unix.Kill(-1, unix.SIGKILL) == nil })
+		return
+	}
 	if g.helper == nil && g.park() != nil {
 		return
 	}

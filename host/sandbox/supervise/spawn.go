@@ -142,11 +142,9 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	s.setOOMScore("500") // so that the kernel kills the workload before us
 	defer s.setOOMScore("0")
 	handle := -1
-	sys := &syscall.SysProcAttr{
-		Setsid: true, Setctty: l.terminal, // descriptor 0
-		Credential: &syscall.Credential{
-			Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
-		},
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: l.terminal} // descriptor 0
+	if !single() {
+		sys.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)}}
 	}
 	if l.fast {
 		sys.PidFD = &handle
@@ -198,7 +196,14 @@ func (s *spawner) setOOMScore(v string) {
 }
 
 // takeTag returns a tag that no command has. s.mu is held.
-func (s *spawner) takeTag() (int, error) {
+func (s *spawner) takeTag() (tag int, err error) {
+	if single() {
+		s.starter.do(func() { tag, err = newNames() })
+		if err == nil {
+			s.tags[tag] = true
+		}
+		return tag, err
+	}
 	for range tagCount {
 		tag := firstTag + s.nextTag%tagCount
 		s.nextTag++
@@ -214,7 +219,7 @@ func (s *spawner) takeTag() (int, error) {
 func (s *spawner) isOrphan(tag int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return tag >= firstTag && tag < firstTag+tagCount && !s.tags[tag]
+	return (single() || tag >= firstTag && tag < firstTag+tagCount) && !s.tags[tag]
 }
 
 // release frees a tag once its command's record is gone.

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/callfilter"
 )
 
 // spareThreads is more than the number of threads that this package ever blocks in system calls at once: one reader, one writer, the
@@ -48,6 +50,11 @@ func newStarter() starter {
 	go func() {
 		runtime.LockOSThread() // for ever; the runtime creates no threads from a locked one
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+		if single() {
+			if err := callfilter.SpareFirst(); err != nil {
+				panic(err) // no command can run unprotected
+			}
+		}
 		for job := range s {
 			job()
 		}

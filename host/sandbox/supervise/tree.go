@@ -112,6 +112,10 @@ func (s *scanner) look(pid int, such func(int) bool) (process, bool) {
 	n, _ := unix.Read(fd, s.status[:])
 	unix.Close(fd)
 	p, carries := parseStatus(s.status[:max(n, 0)], pid, such)
+	if single() {
+		names := namesOf(pid)
+		carries = names != 0 && names != ownNames() && such(names)
+	}
 	if carries && p.group == 0 { // gVisor's status does not contain it
 		p.group, _ = unix.Getpgid(pid)
 	}

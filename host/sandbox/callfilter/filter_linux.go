@@ -1,0 +1,93 @@
+// Package callfilter restricts the system calls of native sandboxes, as engines do those of containers. Start with Restrict.
+package callfilter
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in the kernel's struct seccomp_data (seccomp(2)); arguments are of 8 bytes, the low half first.
+const (
+	callNumber = 0
+	callArch   = 4
+	callFirst  = 16 // low half of the first argument
+
+	x32Calls = 0x40000000 // numbers of another convention of amd64
+)
+
+// newNamespaces are the flags of clone for every kind of namespace.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+	unix.CLONE_NEWNET
+
+// Restrict lets this thread, and what it executes, make only the system calls that programs need. It needs no_new_privs. In a sandbox with a
+// single user, the supervisor makes namespaces of names, for which commands lack the capability.
+func Restrict(single bool) error { return install(filter(single)) }
+
+// SpareFirst keeps this thread, and what it starts, from signalling process 1, whose own threads signal each other.
+func SpareFirst() error {
+	p := []unix.SockFilter{load(callNumber)}
+	for _, call := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
+		p = append(p, arguments(call, jump(unix.BPF_JEQ, 1, 1, 0), allow())...)
+	}
+	return install(append(p, allow()))
+}
+
+func install(program []unix.SockFilter) error {
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
+		return fmt.Errorf("restrict system calls: %w", err)
+	}
+	return nil
+}
+
+// filter returns the BPF program. Every call that it does not name is refused; so are those of other architectures. In a sandbox with a
+// single user, commands must not limit the resources of the supervisor.
+func filter(single bool) []unix.SockFilter {
+	p := []unix.SockFilter{
+		load(callArch), jump(unix.BPF_JEQ, auditArch, 1, 0), refuse(unix.ENOSYS),
+		load(callNumber), jump(unix.BPF_JGE, x32Calls, 0, 1), refuse(unix.ENOSYS),
+	}
+	if single {
+		p = append(p, arguments(unix.SYS_PRLIMIT64, anyOf(0)...)...)
+		p = append(p, arguments(unix.SYS_UNSHARE, anyOf(unix.CLONE_NEWUTS)...)...)
+	}
+	for _, call := range allowedCalls {
+		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), allow())
+	}
+	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS)) // its flags are in memory; callers fall back to clone
+	p = append(p, arguments(unix.SYS_CLONE, jump(unix.BPF_JSET, newNamespaces, 1, 0), allow())...)
+	p = append(p, arguments(unix.SYS_SOCKET, anyOf(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)...)...)
+	p = append(p, arguments(unix.SYS_PERSONALITY, anyOf(0, 8, 0x20000, 0x20008, 0xffffffff)...)...)
+	return append(p, refuse(unix.EPERM))
+}
+
+// arguments applies rules to the first argument of a call. What they do not allow is refused.
+func arguments(call uint32, rules ...unix.SockFilter) []unix.SockFilter {
+	rules = append(append([]unix.SockFilter{load(callFirst)}, rules...), refuse(unix.EPERM))
+	return append([]unix.SockFilter{jump(unix.BPF_JEQ, call, 0, uint8(len(rules)))}, rules...)
+}
+
+func anyOf(values ...uint32) (rules []unix.SockFilter) {
+	for _, v := range values {
+		rules = append(rules, jump(unix.BPF_JEQ, v, 0, 1), allow())
+	}
+	return rules
+}
+
+func load(offset uint32) unix.SockFilter {
+	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset)
+}
+
+func allow() unix.SockFilter { return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW) }
+
+func refuse(errno unix.Errno) unix.SockFilter {
+	return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno))
+}
+
+func statement(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+
+func jump(how uint16, k uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, Jt: yes, Jf: no, K: k}
+}

@@ -1,0 +1,237 @@
+package native
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
+)
+
+// Driver makes native sandboxes.
+type Driver struct {
+	folder string
+	find   func() (string, error) // the supervisor
+	groups *groups
+	ids    ids
+
+	probing sync.Mutex // guards works and failed
+	works   bool
+	failed  failure
+
+	supervisor string // set by the probe that works
+
+	mu     sync.Mutex
+	lives  map[string]*life // by id
+	waits  map[string]*stream
+	wishes map[string]driver.Container
+}
+
+// failure is the result of the last probe that failed.
+type failure struct {
+	err  error
+	when time.Time
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns a Driver. It starts nothing; Ping does.
+func New(c Config) (*Driver, error) {
+	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
+		return nil, fmt.Errorf("use native sandboxes: %w", err)
+	}
+	return &Driver{
+		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
+		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]driver.Container{},
+	}, nil
+}
+
+// probeAgain is how long a failed probe stands.
+const probeAgain = 30 * time.Second
+
+// Ping implements driver.Driver. It sets up a sandbox and runs a process in it: only that shows what the system allows.
+func (d *Driver) Ping(ctx context.Context) error {
+	d.probing.Lock()
+	defer d.probing.Unlock()
+	if d.works {
+		return nil
+	}
+	if d.failed.err != nil && time.Since(d.failed.when) < probeAgain {
+		return d.failed.err
+	}
+	if err := d.probe(ctx); err != nil {
+		d.failed = failure{fmt.Errorf("%w: %w", machine.ErrUnavailable, err), time.Now()}
+		return d.failed.err
+	}
+	d.works = true
+	return nil
+}
+
+// Address implements driver.Locator.
+func (d *Driver) Address() string { return "native" }
+
+// Close removes the control group of all sandboxes, if none is left in it.
+func (d *Driver) Close() error {
+	d.groups.close()
+	return nil
+}
+
+// SupervisorCapabilities implements driver.Confiner.
+func (d *Driver) SupervisorCapabilities() uint64 {
+	if d.ids.single != "" {
+		return within.SingleCapabilities
+	}
+	return within.KeptCapabilities
+}
+
+// Binds implements driver.Driver.
+func (d *Driver) Binds() bool { return true }
+
+// Capabilities implements driver.Driver.
+func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
+	engine, lacks := "native", d.groups.lacks()
+	if d.ids.single != "" {
+		engine = "native, with one user"
+		lacks = append(lacks, "shared memory that a command leaves until its session ends: "+d.ids.single)
+	}
+	return driver.Capabilities{Engine: engine, Address: d.Address(), Lacks: lacks}, nil
+}
+
+// Create implements driver.Driver.
+func (d *Driver) Create(_ context.Context, c driver.Container) (string, error) {
+	if err := check(c); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := cmp.Or(c.Key, c.Name)
+	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
+		return id, nil
+	}
+	if err := d.write(id, record{Name: c.Name, Labels: c.Labels, Created: time.Now()}); err != nil {
+		return "", err
+	}
+	d.wishes[id] = c
+	return id, nil
+}
+
+// check returns why a native sandbox cannot be such a container.
+func check(c driver.Container) error {
+	switch {
+	case c.Role != driver.Supervised:
+		return errors.New("a native sandbox has no services and no volumes: use an engine")
+	case c.Runtime != "":
+		return fmt.Errorf("a native sandbox has no runtime %q: remove runtime from [sandbox], or use an engine", c.Runtime)
+	case c.Network != "none" && c.Network != "host":
+		return fmt.Errorf("a native sandbox has no network %q: write allowlist, none or host, or use an engine", c.Network)
+	}
+	for _, m := range c.Mounts {
+		if m.Kind == driver.Volume {
+			return fmt.Errorf("a native sandbox has no volumes, such as that at %s: use an engine", m.Target)
+		}
+	}
+	return nil
+}
+
+// Attach implements driver.Driver.
+func (d *Driver) Attach(_ context.Context, id string, stderr io.Writer) (driver.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.wishes[id]; !ok || d.waits[id] != nil {
+		return nil, fmt.Errorf("attach to sandbox %s: it was not created, was started, or is attached", id)
+	}
+	s, err := newStream(stderr)
+	if err != nil {
+		return nil, fmt.Errorf("attach to sandbox %s: %w", id, err)
+	}
+	d.waits[id] = s
+	return s, nil
+}
+
+// Start implements driver.Driver.
+func (d *Driver) Start(ctx context.Context, id string) error {
+	d.mu.Lock()
+	c, ok := d.wishes[id]
+	s := d.waits[id]
+	delete(d.wishes, id)
+	delete(d.waits, id)
+	d.mu.Unlock()
+	if !ok || s == nil {
+		return fmt.Errorf("start sandbox %s: it was not created, was started, or is not attached", id)
+	}
+	l, err := d.launch(ctx, id, d.within(id, c), c, s)
+	if err != nil {
+		return fmt.Errorf("%w: start a native sandbox: %w", machine.ErrUnavailable, err)
+	}
+	d.mu.Lock()
+	d.lives[id] = l
+	d.mu.Unlock()
+	r, err := d.read(id)
+	if err == nil {
+		r.PID, r.Began = l.pid, l.began
+		err = d.write(id, r)
+	}
+	return err
+}
+
+// Remove implements driver.Driver.
+func (d *Driver) Remove(ctx context.Context, id string) error {
+	if id = d.idOf(id); id == "" {
+		return nil
+	}
+	d.mu.Lock()
+	l, s := d.lives[id], d.waits[id]
+	delete(d.wishes, id)
+	delete(d.waits, id)
+	d.mu.Unlock()
+	if s != nil {
+		s.abandon()
+	}
+	if l == nil {
+		r, err := d.read(id)
+		if err != nil {
+			return err
+		}
+		l = regain(r)
+	}
+	if err := l.end(ctx); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	d.mu.Lock()
+	delete(d.lives, id)
+	d.mu.Unlock()
+	d.groups.remove(id)
+	return d.erase(id)
+}
+
+// List implements driver.Driver.
+func (d *Driver) List(_ context.Context, instance string) ([]driver.Owned, error) {
+	records, err := d.records()
+	if err != nil {
+		return nil, err
+	}
+	var owned []driver.Owned
+	for id, r := range records {
+		state := "created"
+		if r.PID != 0 {
+			if state = "running"; !r.lives() {
+				state = "exited"
+			}
+		}
+		owned = append(owned, driver.Owned{ID: id, Name: r.Name, Labels: r.Labels, State: state, Created: r.Created})
+	}
+	slices.SortFunc(owned, func(a, b driver.Owned) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	return driver.OwnedBy(instance, owned), nil
+}
+
+// root is the folder on which a sandbox mounts its files.
+func (d *Driver) root(id string) string { return filepath.Join(d.folder, id, "root") }

@@ -1,0 +1,298 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/internal/ps"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
+)
+
+const (
+	// setUpTimeout bounds the time until the supervisor executes.
+	setUpTimeout = 10 * time.Second
+	// maxReport bounds why a sandbox could not be set up.
+	maxReport = 4 << 10
+	// ownTasks is added to the workload's process limit for the supervisor's own threads.
+	ownTasks  = 32
+	openFiles = 1024
+)
+
+// hostFiles are the files of the host that programs need: programs, libraries, certificates, and how names and times are written. Nothing of
+// a user is in them.
+var hostFiles = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+	"/etc/alternatives", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/crypto-policies", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+	"/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/inputrc",
+	"/etc/terminfo", "/etc/fonts", "/etc/java", "/etc/perl", "/etc/python3",
+}
+
+// within returns the inside of a sandbox.
+func (d *Driver) within(id string, c driver.Container) within.Config {
+	w := within.Config{
+		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", OpenFiles: openFiles,
+		Files: []within.File{
+			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
+			{Path: "/etc/hosts", Text: hosts(c.Hosts)},
+			{Path: "/etc/nsswitch.conf", Text: "passwd: files\ngroup: files\nhosts: files dns\n"},
+			{Path: "/etc/resolv.conf"},
+			{Path: "/etc/hostname", Text: "sandbox\n"},
+		},
+	}
+	if c.PidsLimit > 0 {
+		w.Processes = uint64(c.PidsLimit + ownTasks)
+	}
+	for _, m := range c.Mounts {
+		w.Mounts = append(w.Mounts, within.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Alone: m.Alone, Bytes: m.Bytes})
+	}
+	if c.Network == "host" {
+		w.Host = append(w.Host[:len(w.Host):len(w.Host)], "/etc/resolv.conf")
+		w.Files = slicesWithout(w.Files, "/etc/resolv.conf")
+	}
+	return w
+}
+
+func slicesWithout(files []within.File, path string) (out []within.File) {
+	for _, f := range files {
+		if f.Path != path {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// userLine returns the line of the workload's user, who owns the workspace.
+func userLine(c driver.Container) string {
+	for _, m := range c.Mounts {
+		info, err := os.Stat(m.Source)
+		if err != nil || m.ReadOnly || m.Source == "" || !info.IsDir() {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+			return fmt.Sprintf("sandbox:x:%d:%d:sandbox:%s:/bin/sh\n", st.Uid, st.Gid, m.Target)
+		}
+	}
+	return ""
+}
+
+func hosts(more []string) string {
+	text := "127.0.0.1 localhost sandbox\n::1 localhost\n"
+	for _, h := range more {
+		if name, address, ok := strings.Cut(h, ":"); ok {
+			text += address + " " + name + "\n"
+		}
+	}
+	return text
+}
+
+// launch starts the first process of a sandbox and returns once its supervisor executes.
+func (d *Driver) launch(ctx context.Context, id string, w within.Config, c driver.Container, s *stream) (l *life, err error) {
+	defer func() {
+		if err != nil {
+			s.abandon()
+			d.groups.remove(id)
+		}
+	}()
+	w.Single = d.ids.single != ""
+	group, err := d.groups.add(id, c)
+	if err != nil {
+		return nil, err
+	}
+	w.Counters = group.shown()
+	configFar, config, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	report, reportFar, err := os.Pipe()
+	if err != nil {
+		closeFiles(configFar, config)
+		return nil, err
+	}
+	defer closeFiles(config, report)
+	cmd := &exec.Cmd{
+		Path: d.supervisor, Args: []string{"flynn-sandboxd", within.Word}, Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off"},
+		Stdin: s.inFar, Stdout: s.outFar, Stderr: s.far, ExtraFiles: []*os.File{configFar, reportFar},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: flags(c), AmbientCaps: setUpCapabilities},
+	}
+	d.ids.attributes(cmd.SysProcAttr)
+	err = cmd.Start()
+	closeFiles(configFar, reportFar)
+	if err != nil {
+		return nil, explain(err)
+	}
+	l = living(cmd)
+	if err = l.setUp(ctx, d.ids, group, w, config, report); err != nil {
+		return nil, errors.Join(err, l.end(context.WithoutCancel(ctx)))
+	}
+	s.started()
+	return l, nil
+}
+
+// flags are the namespaces of a sandbox.
+func flags(c driver.Container) uintptr {
+	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	if c.Network != "host" {
+		f |= unix.CLONE_NEWNET
+	}
+	return f
+}
+
+// setUpCapabilities are what the process has in its own namespaces, and nowhere else, until it executes the supervisor.
+var setUpCapabilities = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_RESOURCE,
+	unix.CAP_SYS_PTRACE,
+}
+
+// explain says what an error of the start of a process in namespaces means.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("this system does not let Flynn's user create user namespaces (%w): see docs/how-to/sandbox-without-an-engine.md", err)
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
+		return fmt.Errorf("this system allows no more user namespaces (%w): raise user.max_user_namespaces with sysctl", err)
+	}
+	return err
+}
+
+// life is the first process of a sandbox.
+type life struct {
+	pid   int
+	began int64
+	gone  chan struct{} // closed when it has ended; nil if another process started it
+}
+
+// living returns the life of a started process, and reaps it.
+func living(cmd *exec.Cmd) *life {
+	l := &life{pid: cmd.Process.Pid, gone: make(chan struct{})}
+	if p, ok := ps.Find(l.pid); ok {
+		l.began = p.Started
+	}
+	go func() {
+		defer close(l.gone)
+		_ = cmd.Wait()
+	}()
+	return l
+}
+
+// setUp has the process set itself up.
+func (l *life) setUp(ctx context.Context, mapped ids, group *group, w within.Config, config, report *os.File) error {
+	if err := group.join(l.pid); err != nil {
+		return err
+	}
+	if err := mapped.apply(l.pid); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(setUpTimeout)
+	if until, ok := ctx.Deadline(); ok && until.Before(deadline) {
+		deadline = until
+	}
+	if err := errors.Join(config.SetDeadline(deadline), report.SetDeadline(deadline)); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(config).Encode(w); err != nil {
+		return fmt.Errorf("send the configuration: %w", err)
+	}
+	_ = config.Close()
+	said, err := io.ReadAll(io.LimitReader(report, maxReport))
+	switch {
+	case err != nil:
+		return fmt.Errorf("it was not set up in time: %w", err)
+	case len(said) > 0:
+		return errors.New(string(said))
+	}
+	return nil
+}
+
+// regain returns the life that a record names.
+func regain(r record) *life { return &life{pid: r.PID, began: r.Began} }
+
+// lives reports whether the process of a record still runs.
+func (r record) lives() bool {
+	p, ok := ps.Find(r.PID)
+	return ok && r.PID > 1 && p.Started == r.Began
+}
+
+// endPoll is how often the end of a process is checked that another one started.
+const endPoll = 5 * time.Millisecond
+
+// end kills the process, with which the kernel kills every process of the sandbox, and returns when it is gone.
+func (l *life) end(ctx context.Context) error {
+	if l.pid <= 1 {
+		return nil
+	}
+	handle, err := unix.PidfdOpen(l.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(handle)
+	if !(record{PID: l.pid, Began: l.began}).lives() {
+		return nil // another process has its id, or it is a zombie
+	}
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	if l.gone != nil {
+		select {
+		case <-l.gone:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, int(endPoll.Milliseconds())); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// probe sets up a sandbox that ends at once.
+func (d *Driver) probe(ctx context.Context) error {
+	var err error
+	if d.supervisor, err = d.find(); err != nil {
+		return err
+	}
+	id := "probe-" + strconv.Itoa(os.Getpid()) // a command may probe beside a running host
+	if err := d.write(id, record{Name: id, Created: time.Now()}); err != nil {
+		return err
+	}
+	defer d.erase(id)
+	s, err := newStream(io.Discard)
+	if err != nil {
+		return err
+	}
+	c := driver.Container{Key: id, Network: "none", PidsLimit: 8}
+	w := d.within(id, c)
+	w.Probe = true
+	l, err := d.launch(ctx, id, w, c, s)
+	if err != nil {
+		return err
+	}
+	defer d.groups.remove(id)
+	defer s.Close()
+	select {
+	case <-l.gone:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), l.end(context.WithoutCancel(ctx)))
+	}
+}

@@ -1,0 +1,20 @@
+// Package native drives sandboxes without an engine: each is a process in Linux namespaces of its own, which sees the host's programs for
+// reading, its workspace, and nothing else of the machine. It needs no service and no root. Where a user has a range of ids (subuid(5)),
+// the supervisor and the workload have different users, as in a container.
+//
+// Start with New. The process is flynn-sandboxd, which sets the sandbox up from inside (package within) and then is the supervisor that
+// every sandbox has, so commands, files, the proxy, bridges and the kill ladder are the same as in containers. ids_linux.go maps users and
+// groups, launch_linux.go starts the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
+// record (record_linux.go), which names its process and when that began.
+//
+// What this driver cannot do: images, volumes, services, other runtimes, and networks other than none, host and the proxy. What it cannot
+// hold on a machine is in Capabilities.
+package native
+
+// Config configures a Driver.
+type Config struct {
+	// Folder keeps the records of sandboxes; two instances must not share one.
+	Folder string
+	// Supervisor finds flynn-sandboxd. It is called when the first sandbox is made.
+	Supervisor func() (string, error)
+}

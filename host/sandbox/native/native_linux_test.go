@@ -1,0 +1,318 @@
+package native_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
+	"github.com/flynnhost/flynn/host/sandbox/native"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+const instance = "test-native"
+
+// open returns a driver, or skips the test where the system does not allow native sandboxes.
+func open(t testing.TB, folder string) *native.Driver {
+	t.Helper()
+	d, err := native.New(native.Config{Folder: folder, Supervisor: supervisor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	need.Part(t, "namespace", d.Ping(t.Context()))
+	return d
+}
+
+func supervisor() (string, error) { return program.FindSupervisor(slog.New(slog.DiscardHandler)) }
+
+// small is a specification; native sandboxes have no image.
+var small = spec.Spec{Image: "none", MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, Timeout: 30 * time.Second}
+
+func manager(t testing.TB) *sandbox.Manager {
+	t.Helper()
+	d := open(t, t.TempDir())
+	path, err := supervisor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := sandbox.New(sandbox.Config{
+		Driver: d, Instance: instance, WorkspaceRoot: t.TempDir(), Supervisor: path, Spec: small, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := m.DestroyAll(ctx); err != nil {
+			t.Errorf("shut down: %v", err)
+		}
+		if left, err := d.List(ctx, instance); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %+v, %v", left, err)
+		}
+	})
+	return m
+}
+
+// TestWhatASandboxSees runs commands that look for the host.
+func TestWhatASandboxSees(t *testing.T) {
+	if isolate.Test(t) {
+		look(t, ".flynn-sandboxd bash exe ps sort tr ")
+	}
+}
+
+func look(t *testing.T, processes string) {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("the host's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FLYNN_NATIVE_SECRET", "the host's")
+	m := manager(t)
+	s, err := m.Get(t.Context(), "web:one", "default", small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{
+		"cat " + secret + " 2>&1":                                   "cat: " + secret + ": No such file or directory\n",
+		"ls -A /home /root /run":                                    "/home:\n\n/root:\n\n/run:\n",
+		"env | grep -c SECRET":                                      "0\n",
+		"cut -d: -f1 /etc/passwd | tr '\\n' ' '":                    "root sandbox nobody ",
+		"touch /usr/x /etc/x /x 2>/dev/null; ls /usr/x /x":          "",
+		"(echo 1 >/proc/sys/kernel/panic) 2>&1 | grep -c Read-only": "1\n",
+		"cat /proc/net/dev | grep -c :":                             "1\n",
+		"grep CapEff /proc/self/status":                             "CapEff:\t0000000000000000\n",
+		"unshare -U true 2>&1 | grep -c permitted":                  "1\n",
+		"mount -t tmpfs x /tmp 2>/dev/null; echo $?":                "32\n",
+		"ps -e -o comm= 2>/dev/null | sort -u | tr '\\n' ' '; true": processes,
+		"printf 'a\\033[2Jb' > '/workspace/ünï\ncode'; ls -b":       `ünï\ncode` + "\n",
+		"cat /proc/1/environ":                                       "",
+		"kill -9 1; kill -STOP 1; echo still":                       "still\n",
+	} {
+		r, err := s.Exec(t.Context(), machine.Command{Script: script})
+		if err != nil || string(r.Stdout) != want {
+			t.Errorf("%s: %q, want %q (%v, %s)", script, r.Stdout, want, err, r.Stderr)
+		}
+	}
+}
+
+// TestSelfTestHolds attacks a native sandbox as its owner would.
+func TestSelfTestHolds(t *testing.T) {
+	if testing.Short() || !isolate.Test(t) {
+		return
+	}
+	attack(t)
+}
+
+// TestSelfTestHoldsForAUser attacks the sandbox of a user who may use no other ids, and whose process may not gain privileges.
+func TestSelfTestHoldsForAUser(t *testing.T) {
+	if testing.Short() || !asUser(t) {
+		return
+	}
+	attack(t)
+}
+
+// TestAUserSees is TestWhatASandboxSees for such a user.
+func TestAUserSees(t *testing.T) {
+	if asUser(t) {
+		look(t, ".flynn-sandboxd bash ps sort tr ")
+	}
+}
+
+// asUser runs the calling test again as a user without ranges of ids, and reports whether this is that run.
+func asUser(t *testing.T) bool {
+	t.Helper()
+	const again, id = "FLYNN_TEST_AS_USER", "54321"
+	if os.Getenv(again) != "" {
+		return true
+	}
+	if os.Getuid() != 0 {
+		need.Part(t, "root", errors.New("only root can become another user"))
+	}
+	dir, err := os.MkdirTemp("", "native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	programs := map[string]string{"native.test": os.Args[0]}
+	c := selftest.Config{}
+	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	programs["flynn-sandboxd"], programs["flynn-probe"] = c.Supervisor, c.Program
+	for name, from := range programs {
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), content, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.Chmod(filepath.Join(dir, "tmp"), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs", filepath.Join(dir, "native.test"), "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), again+"=1", "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
+	return false
+}
+
+func attack(t *testing.T) {
+	t.Helper()
+	d := open(t, t.TempDir())
+	engine, err := d.Capabilities(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := selftest.Config{Driver: d, Spec: small, Dir: t.TempDir()}
+	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	suite, err := selftest.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := suite.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking := map[string]bool{}
+	for _, limit := range engine.Lacks {
+		name, _, _ := strings.Cut(limit, ":")
+		for _, probe := range map[string][]string{
+			"memory": {"memory/limit", "memory/report", "memory/swap"}, "cpu": {"bomb/cpu"},
+			"shared memory that a command leaves until its session ends": {"memory/left-behind"},
+		}[name] {
+			lacking[probe] = true
+		}
+	}
+	for _, o := range report.Outcomes {
+		if o.Status == selftest.Fail && !lacking[o.Name] {
+			t.Errorf("%s: %s", o.Name, o.Detail)
+		}
+	}
+	t.Logf("%d pass, %d weak, %d fail; lacking: %q", report.Passed, report.Weak, report.Failed, engine.Lacks)
+}
+
+// TestALaterHostFindsSandboxes: a host that dies leaves a process, which the next one lists and ends; a process that merely has its id lives on.
+func TestALaterHostFindsSandboxes(t *testing.T) {
+	if !isolate.Test(t) {
+		return
+	}
+	folder := t.TempDir()
+	first := open(t, folder)
+	work := t.TempDir()
+	if err := os.Chown(work, 1000, 1000); err != nil && os.Getuid() == 0 {
+		t.Fatal(err)
+	}
+	path, err := supervisor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := driver.Container{
+		Key: "0123", Name: "flynn-x", Entrypoint: []string{"/.flynn-sandboxd", "nonce"}, Network: "none", PidsLimit: 16, MemoryBytes: 64 << 20, CPUs: 1,
+		Labels: map[string]string{driver.LabelInstance: instance},
+		Mounts: []driver.Mount{{Source: path, Target: "/.flynn-sandboxd", ReadOnly: true}, {Source: work, Target: "/workspace"}},
+	}
+	id, err := first.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := first.Create(t.Context(), c); err != nil || again != id {
+		t.Errorf("a second call with the same key: %s, %v", again, err)
+	}
+	stream, err := first.Attach(t.Context(), id, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if err := first.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, folder)
+	state := func(d *native.Driver) string {
+		list, err := d.List(t.Context(), instance)
+		if err != nil || len(list) != 1 || list[0].ID != id {
+			t.Fatalf("the list: %+v, %v", list, err)
+		}
+		return list[0].State
+	}
+	if got := state(second); got != "running" {
+		t.Errorf("to another host it is %s", got)
+	}
+	if others, err := second.List(t.Context(), "another"); err != nil || len(others) > 0 {
+		t.Errorf("another instance owns %+v, %v", others, err)
+	}
+	if err := second.Remove(t.Context(), "flynn-x"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := second.List(t.Context(), instance); err != nil || len(list) > 0 {
+		t.Errorf("left: %+v, %v", list, err)
+	}
+	if err := second.Remove(t.Context(), id); err != nil {
+		t.Errorf("removed again: %v", err)
+	}
+
+	// A record whose process ended long ago, and whose id this test's own process has now.
+	if err := os.MkdirAll(filepath.Join(folder, "0456", "root"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := `{"Name":"old","Labels":{"flynn.instance":"` + instance + `"},"PID":` + strconv.Itoa(os.Getpid()) + `,"Began":1}`
+	if err := os.WriteFile(filepath.Join(folder, "0456", "sandbox.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id = "0456"
+	if got := state(second); got != "exited" {
+		t.Errorf("a process that has its id is taken for it: %s", got)
+	}
+	if err := second.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatCannotBe is refused with the way out.
+func TestWhatCannotBe(t *testing.T) {
+	d := open(t, t.TempDir())
+	for name, c := range map[string]struct {
+		container driver.Container
+		says      string
+	}{
+		"a network":     {driver.Container{Key: "a", Network: "bridge"}, "allowlist, none or host"},
+		"a runtime":     {driver.Container{Key: "a", Network: "none", Runtime: "runsc"}, "remove runtime"},
+		"a volume":      {driver.Container{Key: "a", Network: "none", Mounts: []driver.Mount{{Kind: driver.Volume, Target: "/cache"}}}, "/cache: use an engine"},
+		"a service":     {driver.Container{Key: "a", Network: "none", Role: driver.Service}, "no services"},
+		"a name":        {driver.Container{Key: "../../etc", Network: "none"}, "not a name"},
+		"another name":  {driver.Container{Key: "..", Network: "none"}, "not a name"},
+		"without a key": {driver.Container{Name: "a/b", Network: "none"}, "not a name"},
+	} {
+		if id, err := d.Create(t.Context(), c.container); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %q, %v, want %q", name, id, err, c.says)
+		}
+	}
+	if err := d.Start(t.Context(), "unknown"); err == nil {
+		t.Error("a sandbox that was never made starts")
+	}
+	if _, err := d.Attach(t.Context(), "unknown", t.Output()); err == nil {
+		t.Error("a sandbox that was never made can be attached to")
+	}
+}

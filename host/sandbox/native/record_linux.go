@@ -1,0 +1,93 @@
+package native
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// record is what is kept of a sandbox, so that a later host finds it.
+type record struct {
+	Name    string
+	Labels  map[string]string
+	Created time.Time
+	PID     int   // of its first process, as the host sees it; 0 before the start
+	Began   int64 // when that process started, so that another one with its id is not taken for it
+}
+
+const recordName = "sandbox.json"
+
+// write replaces a record as a whole.
+func (d *Driver) write(id string, r record) error {
+	if !filepath.IsLocal(id) || filepath.Base(id) != id {
+		return fmt.Errorf("keep a sandbox: %q is not a name", id)
+	}
+	if err := os.MkdirAll(d.root(id), 0o700); err != nil {
+		return fmt.Errorf("keep a sandbox: %w", err)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(d.folder, id, recordName)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return fmt.Errorf("keep a sandbox: %w", err)
+	}
+	return os.Rename(name+".new", name)
+}
+
+func (d *Driver) read(id string) (r record, err error) {
+	text, err := os.ReadFile(filepath.Join(d.folder, id, recordName))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("find a sandbox: %w", err)
+	}
+	return r, nil
+}
+
+// records returns all records. A folder whose record was never written, or was cut, has no process.
+func (d *Driver) records() (map[string]record, error) {
+	entries, err := os.ReadDir(d.folder)
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	all := make(map[string]record)
+	for _, e := range entries {
+		if r, err := d.read(e.Name()); err == nil {
+			all[e.Name()] = r
+		}
+	}
+	return all, nil
+}
+
+// idOf returns the id of a sandbox that has this id or name, or "".
+func (d *Driver) idOf(idOrName string) string {
+	records, _ := d.records()
+	if _, ok := records[idOrName]; ok {
+		return idOrName
+	}
+	for id, r := range records {
+		if r.Name == idOrName {
+			return id
+		}
+	}
+	return ""
+}
+
+// erase removes a record. The root is empty: what was mounted on it is gone with the process.
+func (d *Driver) erase(id string) error {
+	folder := filepath.Join(d.folder, id)
+	var all error
+	for _, name := range []string{filepath.Join(folder, recordName), d.root(id), folder} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
