@@ -88,6 +88,8 @@ type Sandbox struct {
 	DiskLimit Size `toml:"disk_limit" default:"2g" range:"0b..1024g"`
 	// CPULimit is a number of cores as a decimal string.
 	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
+	// Limits is what happens where the limits cannot be held, as on a machine without control groups: required refuses to run anything.
+	Limits string `toml:"limits" default:"required" oneof:"required best-effort"`
 	// TimeoutSeconds ends a command.
 	TimeoutSeconds int `toml:"timeout_seconds" default:"300" range:"10..3600"`
 	PidsLimit      int `toml:"pids_limit" default:"256" range:"8..32768"`
@@ -140,6 +142,9 @@ type Sandbox struct {
 	Credentials []Credential `toml:"credentials"`
 	Bridges     []Bridge     `toml:"bridges"`
 }
+
+// BestEffort is the value of Sandbox.Limits with which a limit that cannot be held is left out.
+const BestEffort = "best-effort"
 
 // Binary is a program that is installed in /usr/local/bin; either URL or File is set.
 type Binary struct {

@@ -316,8 +316,14 @@ var brokenSites = []broken{
 	{EngineRuntime, "", func(s *site) { s.engine(); s.text += "runtime = \"runsc\"\n" }, []Code{SandboxImage}},
 	{EngineLacks, "", func(s *site) {
 		s.engine()
-		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Available: true, Lacks: []string{"memory: no control groups"}}}}
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Available: true, Lacks: []string{"memory_limit: no control groups"}}}}
 	}, []Code{SandboxImage}},
+	{LimitRefused, "", func(s *site) {
+		s.engine()
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{
+			Enabled: true, Detail: "this machine cannot hold memory_limit", Lacks: []string{"memory_limit: no control groups"},
+		}}}
+	}, nil},
 	{SandboxImage, "", func(s *site) { s.engine() }, nil},
 	{SandboxFallsBack, "", func(s *site) { s.engine(); s.text += "on_unavailable = \"host\"\n" }, []Code{SandboxImage}},
 	{SandboxHostNetwork, "", func(s *site) { s.engine(); s.text += "network = \"host\"\n" }, []Code{SandboxImage}},

@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func checkSandbox(ctx context.Context, x *exam) {
@@ -47,18 +48,22 @@ func (x *exam) supervisor(ctx context.Context) {
 	}
 }
 
-// engine reports whether the engine answers.
+// engine reports whether the engine answers, and holds the limits that the configuration relies on.
 func (x *exam) engine(ctx context.Context) bool {
-	why := ""
-	if x.Running != nil {
+	why, lacks := "", false
+	if x.Running != nil { // it may be in other control groups than this command
 		if s := x.Running.Status.Sandbox; s.Enabled && !s.Available {
-			why = s.Detail
+			why, lacks = s.Detail, len(s.Lacks) > 0
 		}
 	} else if silent := preflight.Engine(ctx, x.Config); len(silent) > 0 {
-		why = silent[0].Problem
+		why, lacks = silent[0].Problem, len(x.lacks(ctx)) > 0
 	}
 	if why == "" {
 		return true
+	}
+	if lacks {
+		x.at(Finding{Code: LimitRefused, What: why, Mend: withControlGroups + `; or write limits = "best-effort" under [sandbox]`}, "sandbox", "enabled")
+		return false
 	}
 	command := "systemctl start docker"
 	if x.system == "darwin" {
@@ -66,6 +71,25 @@ func (x *exam) engine(ctx context.Context) bool {
 	}
 	x.at(Finding{Code: EngineSilent, What: why, Mend: "start the engine, or name it with engine under [sandbox]", Command: command}, "sandbox", "enabled")
 	return false
+}
+
+const withControlGroups = "run Flynn as a systemd service with Delegate=yes, or use a container engine"
+
+// lacks returns the limits that the engine, as this command sees it, cannot hold.
+func (x *exam) lacks(ctx context.Context) (all []string) {
+	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil
+	}
+	defer e.Close()
+	engine, err := e.Capabilities(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, l := range engine.Lacks {
+		all = append(all, l.String())
+	}
+	return all
 }
 
 // engineHas looks for the runtimes and images of all sandboxes.
@@ -80,12 +104,12 @@ func (x *exam) engineHas(ctx context.Context) {
 		x.unexamined("runtimes and images of the engine, because it does not answer here")
 		return
 	}
-	lacks := engine.Lacks
-	if x.Running != nil { // it may be in other control groups than this command
+	lacks := x.lacks(ctx)
+	if x.Running != nil {
 		lacks = x.Running.Status.Sandbox.Lacks
 	}
 	for _, limit := range lacks {
-		x.at(Finding{Code: EngineLacks, What: "sandboxes are not limited in " + limit, Mend: "run Flynn as a systemd service with Delegate=yes, or use a container engine"}, "sandbox", "enabled")
+		x.at(Finding{Code: EngineLacks, What: "not held: " + limit, Mend: withControlGroups}, "sandbox", "enabled")
 	}
 	seen := map[string]bool{}
 	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(x.Config.Sandboxes))...) {
@@ -93,7 +117,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		if name != "" {
 			s, table = x.Config.Sandboxes[name], []string{"sandboxes", name}
 		}
-		if err := engine.Supports(s.Runtime); err != nil && !seen["runtime "+s.Runtime] {
+		if err := engine.Supports(spec.Spec{Runtime: s.Runtime, BestEffort: true}); err != nil && !seen["runtime "+s.Runtime] {
 			seen["runtime "+s.Runtime] = true
 			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there",
 				Command: "docker info --format '{{.Runtimes}}'"},

@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
@@ -137,7 +138,7 @@ func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (w
 	return wrong
 }
 
-// Engine asks the engine of [sandbox] for a sign of life.
+// Engine asks the engine of [sandbox] for a sign of life, and whether it holds the limits there.
 func Engine(ctx context.Context, c *config.Config) config.Errors {
 	if !c.Sandbox.Enabled {
 		return nil
@@ -146,7 +147,7 @@ func Engine(ctx context.Context, c *config.Config) config.Errors {
 	defer cancel()
 	engine, err := fleet.Open(ctx, c.Sandbox, c.Store.Dir, slog.New(slog.DiscardHandler))
 	if err == nil {
-		err = errors.Join(engine.Ping(ctx), engine.Close())
+		err = holds(ctx, engine, c)
 	}
 	if err == nil {
 		return nil
@@ -156,6 +157,18 @@ func Engine(ctx context.Context, c *config.Config) config.Errors {
 		becomes = "calls of sandboxed tools run on the host until it answers"
 	}
 	return config.Errors{finding(c, fmt.Sprintf("%s; %s", machine.Reason(err), becomes), "", "sandbox", "enabled")}
+}
+
+// holds returns why an engine cannot make the sandboxes of [sandbox] now, or nil, and closes it.
+func holds(ctx context.Context, e fleet.Engine, c *config.Config) error {
+	err := e.Ping(ctx)
+	if err == nil {
+		var has driver.Capabilities
+		if has, err = e.Capabilities(ctx); err == nil {
+			err = driver.Without(has.Lacks, c.Sandbox.Limits == config.BestEffort)
+		}
+	}
+	return errors.Join(err, e.Close())
 }
 
 func finding(c *config.Config, problem, hint string, key ...string) config.Error {

@@ -97,7 +97,7 @@ func (e *explainer) supports(made spec.Spec) error {
 	if e.missing != nil {
 		return e.missing
 	}
-	return e.engine.Supports(made.Runtime)
+	return e.engine.Supports(made)
 }
 
 func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Placement, error) {
@@ -137,7 +137,7 @@ func (e *explainer) describe(p *Placement, made spec.Spec) {
 // code decides about a program in each language of an agent of kind code.
 func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Placement, err error) {
 	c := e.config.Agents[subject.Agent].Code
-	byLanguage := specs.Code(c, e.config.Sandbox.Runtime)
+	byLanguage := specs.Code(c, e.config.Sandbox)
 	for _, language := range specs.CodeLanguages(c) {
 		made := byLanguage[language]
 		registry := tool.NewRegistry()

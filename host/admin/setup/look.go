@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +13,10 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/native"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 )
 
 // Places is where Look looks.
@@ -20,6 +25,9 @@ type Places struct {
 	Servers []Server
 	// Sockets are paths of engine sockets.
 	Sockets []Engine
+	// Own finds out whether Flynn can make sandboxes itself, and which limits it cannot hold in them. It is called when no engine answers;
+	// nil means that it cannot.
+	Own func(context.Context) ([]driver.Lack, error)
 }
 
 // Server is a model server.
@@ -40,6 +48,8 @@ type Found struct {
 	Keys    []Maker // whose KeyEnv is set
 	Servers []Server
 	Engines []Engine
+	Own     bool // whether Flynn makes sandboxes itself
+	Lacks   []driver.Lack
 }
 
 // UsualPlaces are the ports and sockets on which people run such things.
@@ -47,7 +57,7 @@ func UsualPlaces(getenv func(string) string) Places {
 	local := func(name string, port int) Server {
 		return Server{Name: name, BaseURL: fmt.Sprintf("http://127.0.0.1:%d/v1", port)}
 	}
-	p := Places{Servers: []Server{
+	p := Places{Own: own, Servers: []Server{
 		local("Ollama", 11434), local("LM Studio", 1234), local("llama.cpp", 8080), local("vLLM", 8000), local("LiteLLM", 4000), local("Jan", 1337),
 	}}
 	if u, err := url.Parse(getenv("DOCKER_HOST")); err == nil && u.Scheme == "unix" {
@@ -63,12 +73,35 @@ func UsualPlaces(getenv func(string) string) Places {
 	return p
 }
 
+// own makes a sandbox that ends at once.
+func own(ctx context.Context) ([]driver.Lack, error) {
+	dir, err := os.MkdirTemp("", "flynn-sandbox")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	d, err := native.New(native.Config{Folder: dir, Supervisor: func() (string, error) { return program.FindSupervisor(slog.New(slog.DiscardHandler)) }})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := d.Ping(ctx); err != nil {
+		return nil, err
+	}
+	c, err := d.Capabilities(ctx)
+	return c.Lacks, err
+}
+
+// ownTimeout bounds a run of Places.Own.
+const ownTimeout = 20 * time.Second
+
 // lookTimeout bounds the wait for each place; what answers on this machine does so at once.
 const lookTimeout = time.Second
 
 // Look looks for keys, servers and engines, at all places at the same time. It sends no key anywhere.
 func Look(ctx context.Context, getenv func(string) string, p Places) Found {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	whole := ctx
+	ctx, cancel := context.WithTimeout(whole, lookTimeout)
 	defer cancel()
 	var out Found
 	for _, m := range Makers() {
@@ -94,6 +127,13 @@ func Look(ctx context.Context, getenv func(string) string, p Places) Found {
 		if answers[i] && !slices.ContainsFunc(out.Engines, func(o Engine) bool { return sameFile(o.Socket, e.Socket) }) {
 			out.Engines = append(out.Engines, e)
 		}
+	}
+	if len(out.Engines) == 0 && p.Own != nil {
+		longer, cancel := context.WithTimeout(whole, ownTimeout)
+		defer cancel()
+		var err error
+		out.Lacks, err = p.Own(longer)
+		out.Own = err == nil
 	}
 	return out
 }
@@ -135,6 +175,9 @@ func (f Found) Words() []string {
 	}
 	for _, e := range f.Engines {
 		out = append(out, e.Name+" at "+e.Socket)
+	}
+	if f.Own {
+		out = append(out, "no container engine, but this machine can make sandboxes itself")
 	}
 	return out
 }

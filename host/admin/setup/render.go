@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config/edit"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 const opening = `# The configuration of Flynn, written by flynn init. A running flynn takes up changes by itself.
@@ -22,15 +23,22 @@ default_agent = "assistant"
 `
 
 const withSandbox = `
-# Commands that the agent runs get a container of their own, without a network.
+# Commands that the agent runs get a sandbox of their own, without a network: a container where Docker or Podman answers, else one that
+# Flynn makes of this machine's programs.
 [sandbox]
 enabled = true
 image = "debian:stable-slim"
 local_frontends = true
 `
 
+// bestEffort is added where some limit cannot be held.
+const bestEffort = `# On this machine Flynn cannot hold all limits itself; flynn doctor names them.
+limits = "best-effort"
+`
+
 const withoutSandbox = `
-# No container engine was found. With one, enabled = true gives the agent's commands a container, and tool_profile = "coding" lets it run some.
+# No sandbox can be made here; flynn sandbox explain says why. With one, enabled = true keeps the agent's commands in it, and
+# tool_profile = "coding" lets it run some.
 [sandbox]
 enabled = false
 `
@@ -52,6 +60,11 @@ func starter(found Found, a Answers, listen string) ([]byte, error) {
 		profile, sandbox = "coding", withSandbox
 		if e := found.Engines[0]; e.Socket != "/var/run/docker.sock" {
 			sandbox += fmt.Sprintf("engine = %q\n", "unix://"+e.Socket)
+		}
+	} else if found.Own {
+		profile, sandbox = "coding", withSandbox
+		if driver.Without(found.Lacks, false) != nil {
+			sandbox += bestEffort
 		}
 	}
 	text := fmt.Sprintf(opening, profile) + sandbox + fmt.Sprintf(closing, dataName)

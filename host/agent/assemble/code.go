@@ -15,7 +15,7 @@ import (
 func (a *Assembler) withCode(made *agent.Agent, tools *tool.Registry, c *config.Config) error {
 	from := c.Agents[made.Name].Code
 	with := a.cfg.Code
-	with.Languages = specs.Code(from, c.Sandbox.Runtime)
+	with.Languages = specs.Code(from, c.Sandbox)
 	made.Registry = tools.Clone()
 	if err := made.Registry.Register(code.New(with)); err != nil {
 		return fmt.Errorf("agent_configs.%s: %w", made.Name, err)

@@ -171,11 +171,15 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 	if !c.Enabled {
 		return gateway.SandboxStatus{}
 	}
-	if err := s.Sandboxes.AsOfNow(); err != nil {
-		return gateway.SandboxStatus{Enabled: true, Detail: machine.Reason(err)}
-	}
 	engine := s.Sandboxes.Engine()
-	return gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine, Lacks: engine.Lacks}
+	v := gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine}
+	for _, l := range engine.Lacks {
+		v.Lacks = append(v.Lacks, l.String())
+	}
+	if err := s.Sandboxes.AsOfNow(); err != nil {
+		v.Available, v.Detail = false, machine.Reason(err)
+	}
+	return v
 }
 
 // shownErrors is how many of the last warnings and errors the status has.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -69,10 +70,40 @@ type Capabilities struct {
 	Engine   string // product and version, for people
 	Address  string
 	Runtimes []string // sorted
-	// Lacks are limits that the driver cannot hold on this machine, each with the reason: "memory: ...".
-	Lacks []string
+	// Lacks are limits that the driver cannot hold on this machine.
+	Lacks []Lack
 	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
 	DataRoot string
+}
+
+// Limit is a limit that some machines cannot hold.
+type Limit string
+
+// The limits. The first two are keys of [sandbox].
+const (
+	MemoryLimit Limit = "memory_limit"
+	CPULimit    Limit = "cpu_limit"
+	// LeftMemory is shared memory (System V) that a command leaves behind. No configuration relies on it.
+	LeftMemory Limit = "shared memory that a command leaves behind until its session ends"
+)
+
+// Lack is a limit that a driver cannot hold on this machine.
+type Lack struct {
+	Limit Limit
+	Why   string
+}
+
+func (l Lack) String() string { return string(l.Limit) + ": " + l.Why }
+
+// Without returns the error of a sandbox that relies on one of the limits that a machine lacks, or nil.
+func Without(lacks []Lack, bestEffort bool) error {
+	for _, l := range lacks {
+		if !bestEffort && l.Limit != LeftMemory {
+			return fmt.Errorf(`%w: this machine cannot hold %s: %s. Use a container engine, or write limits = "best-effort" in [sandbox] to do without`,
+				machine.ErrUnavailable, l.Limit, l.Why)
+		}
+	}
+	return nil
 }
 
 // Container describes a container to create. All containers of a role are confined in the same way, which is up to the driver and not to
@@ -88,6 +119,7 @@ type Container struct {
 	MemoryBytes int64
 	CPUs        float64
 	PidsLimit   int64
+	BestEffort  bool   // limits that the driver cannot hold are left out
 	Runtime     string // "" is the engine's default
 	// Role is the container's purpose, which decides its capabilities.
 	Role Role
@@ -195,13 +227,16 @@ const LabelVolume = "flynn.volume"
 // LabelService is the name of a service, on its container.
 const LabelService = "flynn.service"
 
-// Supports returns an error if the engine is known not to support a runtime.
-func (c Capabilities) Supports(runtime string) error {
-	if runtime == "" || slices.Contains(c.Runtimes, runtime) {
+// Supports returns an error if the engine is known to lack what a specification relies on.
+func (c Capabilities) Supports(s spec.Spec) error {
+	if err := Without(c.Lacks, s.BestEffort); err != nil {
+		return err
+	}
+	if s.Runtime == "" || slices.Contains(c.Runtimes, s.Runtime) {
 		return nil
 	}
 	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
-		machine.ErrUnavailable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
+		machine.ErrUnavailable, c.Address, s.Runtime, strings.Join(c.Runtimes, ", "))
 }
 
 // Usage is what a container uses.

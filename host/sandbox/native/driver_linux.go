@@ -101,7 +101,7 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 	engine, lacks := "native", d.groups.lacks()
 	if d.ids.single != "" {
 		engine = "native, with one user"
-		lacks = append(lacks, "shared memory that a command leaves until its session ends: "+d.ids.single)
+		lacks = append(lacks, driver.Lack{Limit: driver.LeftMemory, Why: d.ids.single})
 	}
 	return driver.Capabilities{Engine: engine, Address: d.Address(), Lacks: lacks}, nil
 }
@@ -110,6 +110,9 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 func (d *Driver) Create(_ context.Context, c driver.Container) (string, error) {
 	if err := check(c); err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	if err := driver.Without(d.groups.lacks(), c.BestEffort); err != nil {
+		return "", err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

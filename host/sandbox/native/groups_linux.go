@@ -68,11 +68,14 @@ func (g *groups) close() {
 	}
 }
 
-// lacks returns the limits that cannot be held, each with the reason.
-func (g *groups) lacks() (out []string) {
-	for _, controller := range controllers {
-		if err := g.missing[controller]; err != nil {
-			out = append(out, fmt.Sprintf("%s: %v", controller, err))
+// lacks returns the limits that cannot be held. A resource limit bounds the number of processes in any case.
+func (g *groups) lacks() (out []driver.Lack) {
+	for _, l := range []struct {
+		controller string
+		limit      driver.Limit
+	}{{"memory", driver.MemoryLimit}, {"cpu", driver.CPULimit}} {
+		if err := g.missing[l.controller]; err != nil {
+			out = append(out, driver.Lack{Limit: l.limit, Why: err.Error()})
 		}
 	}
 	return out

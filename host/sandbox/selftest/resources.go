@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -28,7 +29,7 @@ func bombProbes() []Probe {
 		},
 		{
 			Name: "bomb/cpu", Row: "CPU and timer", Why: "one session takes all cores", Setting: "cpu_limit in [sandbox]",
-			Run: script(cpuQuota), Control: always(Control{Weakness: docker.Weakness{NoCPULimit: true}}),
+			Limit: driver.CPULimit, Run: script(cpuQuota), Control: always(Control{Weakness: docker.Weakness{NoCPULimit: true}}),
 		},
 		{
 			Name: "bomb/timer", Row: "CPU and timer", Why: "a command that never ends costs money", Setting: "timeout_seconds in [sandbox]",
@@ -61,21 +62,22 @@ func memoryProbes() []Probe {
 	return []Probe{
 		{
 			Name: "memory/limit", Row: row, Why: "one session takes all memory", Setting: setting,
-			Run: memoryLimit, Control: unlimited,
+			Limit: driver.MemoryLimit, Run: memoryLimit, Control: unlimited,
 		},
 		{
 			Name: "memory/report", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
-			Run: memoryResult, Control: always(Control{}),
+			Limit: driver.MemoryLimit, Run: memoryResult, Control: always(Control{}),
 		},
 		{
 			Name: "memory/left-behind", Row: row, Why: "shared memory stays when its processes are gone, and the next command has none",
 			Setting: "upgrade the engine: it must set kernel.shm_rmid_forced, kernel.msgmni and kernel.sem",
+			Limit:   driver.LeftMemory,
 			Run:     script(fmt.Sprintf("./%[1]s leave >/dev/null; ./%[1]s left", programName)),
 			Control: always(Control{Weakness: docker.Weakness{LooseIPC: true}}),
 		},
 		{
 			Name: "memory/swap", Row: row, Why: "a session beyond its limit slows the disk for all", Setting: "enable swap accounting on the engine's machine (swapaccount=1)",
-			Run: script(swapLimit), Control: unlimited,
+			Limit: driver.MemoryLimit, Run: script(swapLimit), Control: unlimited,
 		},
 	}
 }

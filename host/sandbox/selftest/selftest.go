@@ -37,6 +37,8 @@ type Probe struct {
 	Run func(ctx context.Context, s *Subject) (Finding, error)
 	// Engine is whether the attack is on what Flynn does when a container engine fails, so that there must be one.
 	Engine bool
+	// Limit is the limit without which the attack succeeds, if some machines cannot hold it.
+	Limit driver.Limit
 	// Control returns how to weaken a container so that the attack succeeds.
 	Control func(s *Subject) Control
 }

@@ -39,6 +39,7 @@ type site struct {
 	between  *middleman
 	subject  Subject
 	weak     map[string]*weakMachine // by Control
+	lacks    map[driver.Limit]string
 	bridged  lastCall
 }
 
@@ -57,7 +58,7 @@ const workloadID = 1000
 func openSite(ctx context.Context, c Config) (*site, error) {
 	s := &site{
 		driver: c.Driver, spec: affordable(c.Spec.WithDefaults()), instance: "verify-" + random(),
-		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{},
+		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{}, lacks: map[driver.Limit]string{},
 	}
 	s.engine, _ = c.Driver.(*docker.Driver)
 	if s.uid == 0 {

@@ -49,7 +49,7 @@ func (s *site) launchWeak(ctx context.Context, c Control) (*weakMachine, error) 
 		Entrypoint: []string{path.Join(w.inside, programName), "wait"},
 		Labels:     map[string]string{driver.LabelInstance: s.instance, driver.LabelKey: key},
 		Mounts:     []driver.Mount{{Source: w.dir, Target: w.inside}},
-		Network:    "none", MemoryBytes: s.spec.MemoryBytes, CPUs: s.spec.CPUs, PidsLimit: s.spec.PidsLimit, Runtime: s.spec.Runtime,
+		Network:    "none", MemoryBytes: s.spec.MemoryBytes, CPUs: s.spec.CPUs, PidsLimit: s.spec.PidsLimit, BestEffort: s.spec.BestEffort, Runtime: s.spec.Runtime,
 	})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,8 @@ type Spec struct {
 	CPUs float64
 	// PidsLimit limits the processes and threads of all commands together; 256 by default.
 	PidsLimit int64
+	// BestEffort leaves out limits that the engine cannot hold, instead of refusing to run.
+	BestEffort bool `json:"-"`
 	// Timeout ends a command that sets none; 5 minutes by default.
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.

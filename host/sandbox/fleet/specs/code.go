@@ -19,13 +19,12 @@ func CodeLanguages(c config.Code) (all []string) {
 	return all
 }
 
-// Code returns the specifications, by language, of the containers that run the programs of an agent of kind code. runtime is that of
-// [sandbox].
-func Code(c config.Code, runtime string) map[string]spec.Spec {
+// Code returns the specifications, by language, of the containers that run the programs of an agent of kind code, beside [sandbox].
+func Code(c config.Code, beside config.Sandbox) map[string]spec.Spec {
 	byLanguage := map[string]spec.Spec{}
 	for _, language := range CodeLanguages(c) {
 		s := spec.Spec{
-			Runtime: runtime,
+			Runtime: beside.Runtime, BestEffort: beside.Limits == config.BestEffort,
 			Image:   c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
 			Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),
 			DiskBytes: int64(c.DiskLimit), Timeout: seconds(c.TimeoutSeconds), Mounts: hostMounts(c.Mounts), Helpers: c.HelperCalls > 0,
@@ -48,7 +47,7 @@ func codePools(c *config.Config) (all []sandbox.Pool) {
 		if a.Kind != "code" {
 			continue
 		}
-		made := Code(a.Code, c.Sandbox.Runtime)
+		made := Code(a.Code, c.Sandbox)
 		for _, language := range CodeLanguages(a.Code) {
 			all = append(all, sandbox.Pool{Spec: made[language], Size: a.Code.WarmPool})
 		}

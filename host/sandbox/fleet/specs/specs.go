@@ -145,7 +145,7 @@ func Check(c *config.Config) config.Errors {
 func Of(s config.Sandbox) spec.Spec {
 	return spec.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
-		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: seconds(s.TimeoutSeconds),
+		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), BestEffort: s.Limits == config.BestEffort, Timeout: seconds(s.TimeoutSeconds),
 		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit), Mounts: hostMounts(s.Mounts), Start: s.StartCommand,
 		Packages: s.Packages, Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service, EgressLimit: int64(s.EgressLimit),

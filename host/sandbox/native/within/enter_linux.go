@@ -61,6 +61,7 @@ func enter() error {
 		{"start the loopback interface", c.loopback},
 		{"make the view of files", c.view},
 		{"limit resources", c.limit},
+		{"restrict files and signals", c.landlock},
 		{"drop privileges", c.drop},
 		{"restrict system calls", func() error { return callfilter.Restrict(c.Single) }},
 	} {
