@@ -178,6 +178,36 @@ func TestBeyondTheList(t *testing.T) {
 	p.until(`document.querySelector("#title").textContent === "New conversation" && document.querySelector("#delete").hidden`)
 }
 
+// TestManyTabs: a browser makes six connections to a host. Tabs that nobody looks at leave theirs to others, and catch up when they are looked at.
+func TestManyTabs(t *testing.T) {
+	window := browser(t)
+	d := open(t, gatewaytest.Demo)
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	changes := d.follow(s)
+	var tabs []pageDriver
+	look := func(p pageDriver, state string) {
+		p.eval(`(() => { Object.defineProperty(document, "visibilityState", { configurable: true, value: "` + state + `" }); document.dispatchEvent(new Event("visibilitychange")); })()`)
+	}
+	for range 8 {
+		p := visit(t, window, d)
+		p.eval(`location.hash = "today"`)
+		p.until(`document.querySelector("#room h1")?.textContent === "Today"`)
+		look(p, "hidden")
+		tabs = append(tabs, p)
+	}
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:eve", Name: "Eve", State: "open", Code: "123456"})
+	changes.Note(store.People, "irc:eve")
+	first := tabs[0]
+	first.want(`Boolean(document.querySelector("#room a[href='#people']"))`, "false")
+	look(first, "visible")
+	first.until(`document.querySelector("#room a[href='#people']")`)
+	first.want(`document.body.classList.contains("unreachable")`, "false")
+}
+
 // clicks has answered(do, shows): the milliseconds from a moment at which a person does something, however busy the page is then, to the end of the frame
 // that shows the answer.
 const clicks = `(() => {
