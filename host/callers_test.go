@@ -37,6 +37,7 @@ var operations = map[string]struct {
 	"end-sign-in":         {path: "/sign-ins/{logout}", owner: 204, own: 204, foreign: 404},
 	"get-status":          {owner: 200},
 	"list-conversations":  {owner: 200, own: 200},
+	"get-conversation":    {path: "/conversations/{talk}", owner: 200, own: 200, foreign: 404},
 	"list-entries":        {path: "/conversations/{talk}/entries", owner: 200, own: 200, foreign: 404},
 	"send-message":        {path: "/conversations/{talk}/messages", body: `{"id":"NEW","text":"hello"}`, owner: 202, own: 202, foreign: 403},
 	"stop-turn":           {path: "/conversations/{talk}/stop", owner: 204, own: 204, foreign: 404},

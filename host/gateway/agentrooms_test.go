@@ -342,6 +342,7 @@ func roomMemory(t *testing.T, b context.Context) {
 	if err := writes.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	changes := d.follow(store)
 	p := room(t, b, d, "memory", "Memory")
 	p.until(`document.querySelectorAll("#room .note").length === 50`)
 	p.want(`document.querySelectorAll("#room .room-column img").length`, "0")
@@ -351,13 +352,25 @@ func roomMemory(t *testing.T, b context.Context) {
 	p.fill("Words", "dog")
 	p.until(`document.querySelectorAll("#room .note").length === 1`)
 	p.press("Correct")
+	// A note that comes meanwhile does not disturb who writes.
+	if err := store.WriteNote(t.Context(), memory.Note{Agent: "main", Key: "late", Text: "a late dog", By: "irc:bob", Updated: time.Now().Add(-time.Hour)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	changes.Note("memory", "late")
+	time.Sleep(time.Second / 2) // for what must not happen
+	p.want(`document.querySelectorAll("#room .note").length`, "1")
+	p.press("Cancel")
+	p.until(`document.querySelectorAll("#room .note").length === 2`)
+	p.press("Correct")
 	p.fill("Text", "a \u202e dog of three")
 	p.axe("the correction")
 	p.press("Save")
 	p.says("a U+202E dog of three")
 	p.says("corrected by web:owner")
-	p.dare("Forget")
-	p.until(`document.querySelectorAll("#room .note").length === 0`)
+	for left := 1; left >= 0; left-- {
+		p.dare("Forget")
+		p.until(fmt.Sprintf(`document.querySelectorAll("#room .note").length === %d`, left))
+	}
 	p.placed()
 	if left, err := store.SearchNotes(t.Context(), memory.NoteQuery{Key: "k77"}); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)

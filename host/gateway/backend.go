@@ -74,6 +74,8 @@ type Conversations interface {
 	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
 	// Conversations lists a part of the known conversations, latest first.
 	Conversations(ctx context.Context, f ConversationFilter) (Page[ConversationInfo], error)
+	// Conversation is one of those that Conversations lists; store.ErrNotFound if there is none.
+	Conversation(ctx context.Context, channel, conversation string) (ConversationInfo, error)
 	// BelongsTo reports whether a conversation is one of a sender's, and nobody else was ever answered in it.
 	BelongsTo(ctx context.Context, sender message.SenderKey, channel, conversation string) (bool, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.

@@ -65,17 +65,24 @@ func openBusy(t testing.TB) *busy {
 	}
 	t.Cleanup(func() { _ = b.store.Close() })
 	b.fill()
-	b.feed = feed.New(feed.Config{Store: b.store, Events: &bus.Bus{}, Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = b.feed.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait() })
+	b.feed = b.follow(b.store)
 	b.with(func(f *gateway.Backend) {
 		f.Conversations = backend.Conversations{Events: b.hub, Turns: quiet{}, Approvals: quiet{}, Store: b.store}
-		f.Events, f.Turns, f.Explains = b.feed, explain.Lister{Store: b.store}, explain.Reader{Store: b.store}
+		f.Turns, f.Explains = explain.Lister{Store: b.store}, explain.Reader{Store: b.store}
 	})
 	t.Cleanup(func() { b.stop() })
 	return b
+}
+
+// follow tells the page of changes.
+func (d *fixture) follow(s *sqlite.Store) *feed.Feed {
+	f := feed.New(feed.Config{Store: s, Events: &bus.Bus{}, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	d.t.Cleanup(func() { cancel(); running.Wait() })
+	d.with(func(b *gateway.Backend) { b.Events = f })
+	return f
 }
 
 // fill writes the conversations; the long one is the latest.
@@ -154,6 +161,51 @@ func (b *busy) changing() (stop func()) {
 		}
 	})
 	return func() { cancel(); running.Wait() }
+}
+
+// TestBeyondTheList opens a conversation that the list does not reach, as a search does: it has its title, and all that can be done with it.
+func TestBeyondTheList(t *testing.T) {
+	window := browser(t)
+	d := openBusy(t)
+	p := visit(t, window, d.fixture)
+	p.until(`document.querySelectorAll("#conversations li").length === 100`)
+	p.eval(`location.hash = "#/web/c17"`)
+	p.until(`document.querySelector("#title").textContent === "Question 0 of c17, about the lighthouse" && !document.querySelector("#actions").hidden`)
+	p.click("#delete")
+	p.until(`document.querySelector("#removal-what").textContent.includes("(1 answer)")`)
+	p.click("#keep")
+	p.eval(`location.hash = "#/web/nobody"`)
+	p.until(`document.querySelector("#title").textContent === "New conversation" && document.querySelector("#delete").hidden`)
+}
+
+// TestManyTabs: a browser makes six connections to a host. Tabs that nobody looks at leave theirs to others, and catch up when they are looked at.
+func TestManyTabs(t *testing.T) {
+	window := browser(t)
+	d := open(t, gatewaytest.Demo)
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	changes := d.follow(s)
+	var tabs []pageDriver
+	look := func(p pageDriver, state string) {
+		p.eval(`(() => { Object.defineProperty(document, "visibilityState", { configurable: true, value: "` + state + `" }); document.dispatchEvent(new Event("visibilitychange")); })()`)
+	}
+	for range 8 {
+		p := visit(t, window, d)
+		p.eval(`location.hash = "today"`)
+		p.until(`document.querySelector("#room h1")?.textContent === "Today"`)
+		look(p, "hidden")
+		tabs = append(tabs, p)
+	}
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:eve", Name: "Eve", State: "open", Code: "123456"})
+	changes.Note(store.People, "irc:eve")
+	first := tabs[0]
+	first.want(`Boolean(document.querySelector("#room a[href='#people']"))`, "false")
+	look(first, "visible")
+	first.until(`document.querySelector("#room a[href='#people']")`)
+	first.want(`document.body.classList.contains("unreachable")`, "false")
 }
 
 // clicks has answered(do, shows): the milliseconds from a moment at which a person does something, however busy the page is then, to the end of the frame

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -198,21 +199,33 @@ func (c Conversations) Conversations(ctx context.Context, f gateway.Conversation
 	}
 	for i := range page.Items {
 		v := &page.Items[i]
-		key := message.NewConversationKey(v.Channel, v.ID)
-		v.Title, v.Running = c.title(ctx, v.Channel, v.ID), c.Turns.RunningIn(key)
-		if f.Of != "" {
-			continue
-		}
-		sessions, err := c.Store.SessionsIn(ctx, string(key))
-		if err != nil {
+		if f.Of != "" { // the turns of others are not counted
+			v.Title, v.Running = c.title(ctx, v.Channel, v.ID), c.Turns.RunningIn(message.NewConversationKey(v.Channel, v.ID))
+		} else if *v, err = c.Conversation(ctx, v.Channel, v.ID); err != nil && !errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 			return page, err
-		}
-		v.Turns = 0
-		for _, s := range sessions {
-			v.Turns += s.Turns
 		}
 	}
 	return page, nil
+}
+
+// Conversation implements gateway.Conversations.
+func (c Conversations) Conversation(ctx context.Context, channel, id string) (v gateway.ConversationInfo, err error) {
+	key := message.NewConversationKey(channel, id)
+	sessions, err := c.Store.SessionsIn(ctx, string(key))
+	if err != nil {
+		return v, err
+	}
+	v = gateway.ConversationInfo{Channel: channel, ID: id, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(key), Program: program(channel)}
+	for _, s := range sessions {
+		v.Turns += s.Turns
+		if !s.Last.Before(v.Last) {
+			v.Agent, v.Last = s.Agent, s.Last
+		}
+	}
+	if len(sessions) == 0 || !slices.Contains(config.BuiltinChannels(), channel) {
+		return v, store.NotFound(string(key) + " is not a conversation of this machine")
+	}
+	return v, nil
 }
 
 const sessionsAtOnce = 500

@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // TestConversationPages reads a list that is longer than what is read at a time: each conversation of this machine is there once, latest
@@ -49,6 +51,14 @@ func TestConversationPages(t *testing.T) {
 		}
 		if f.Cursor = page.Next; f.Cursor == "" {
 			break
+		}
+	}
+	if one, err := k.Conversations.Conversation(t.Context(), "web", "c0"); err != nil || one.Turns != 5 || !one.Last.Equal(begin.Add(600_500*time.Millisecond)) {
+		t.Errorf("by itself: %+v, %v", one, err)
+	}
+	for _, none := range []struct{ channel, id string }{{"web", "c"}, {"web", "c0:main"}, {"web", ""}, {"tg", "c0"}, {"no", "c0"}} {
+		if one, err := k.Conversations.Conversation(t.Context(), none.channel, none.id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%v is %+v, %v", none, one, err)
 		}
 	}
 	if !slices.Equal(got, want) {

@@ -254,6 +254,17 @@ func (b *Backend) Conversations(ctx context.Context, f gateway.ConversationFilte
 	return gateway.ConversationPage(list, f), nil
 }
 
+// Conversation implements gateway.Conversations.
+func (b *Backend) Conversation(_ context.Context, channel, id string) (gateway.ConversationInfo, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.convs[channel+":"+id]
+	if !ok || !c.known() {
+		return gateway.ConversationInfo{}, store.NotFound("there is no such conversation")
+	}
+	return c.info, nil
+}
+
 // BelongsTo implements gateway.Conversations.
 func (b *Backend) BelongsTo(_ context.Context, sender message.SenderKey, channel, id string) (bool, error) {
 	b.mu.Lock()

@@ -36,6 +36,13 @@ func (c conversations) register(r *registrar) {
 			}
 			return wholeOr(c.Conversations.Conversations(ctx, f))
 		})
+	add(r, Operation{ID: "get-conversation", Method: http.MethodGet, Path: path, Subject: subject, Least: guest, Summary: "A conversation of this machine"},
+		func(ctx context.Context, by gateway.Caller, in *InConversation) (v gateway.ConversationInfo, err error) {
+			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
+				return v, err
+			}
+			return c.Conversation(ctx, in.Channel, in.Conversation)
+		})
 	type history struct {
 		InConversation
 		Paging

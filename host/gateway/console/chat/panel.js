@@ -1,5 +1,6 @@
 // The list of conversations and the status of the host, from the JSON API.
 
+import { at, get } from "../lib/api.js";
 import { byId, el, clock } from "../lib/dom.js";
 import { paced } from "../lib/live.js";
 import { may, me, writes } from "../lib/me.js";
@@ -8,7 +9,7 @@ import { html, render } from "../lib/ui.js";
 export class Panel {
   // open(channel, id) is called when a conversation is chosen, gone() when the one that is shown has left the list.
   constructor(token, open, gone) {
-    Object.assign(this, { token, open, gone, people: [], programs: [], wanted: 100 });
+    Object.assign(this, { token, open, gone, people: [], programs: [], beside: [], wanted: 100 });
     this.refresh = paced(() => this.load());
     byId("more-conversations").addEventListener("click", () => { this.wanted += 200; this.refresh(); });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
@@ -51,12 +52,25 @@ export class Panel {
       const shown = this.chosen();
       this.programs = programs.items;
       this.people = may("owner") ? people.items : people.items.filter((c) => writes(c.channel, c.id));
+      await this.look(people.next);
       this.known = true;
       this.list();
       if (shown && !this.chosen()) this.gone();
       if (status) this.status(status);
     } catch {
       this.health("bad", "Not reachable");
+    }
+  }
+
+  // look asks for the conversation that is shown when the list may end before it.
+  async look(more) {
+    this.beside = [];
+    if (!more || !this.current || this.chosen()) return;
+    const [channel, id] = [this.current.slice(0, this.current.indexOf(":")), this.current.slice(this.current.indexOf(":") + 1)];
+    try {
+      this.beside = [await get(at`/conversations/${channel}/${id}`)];
+    } catch (error) {
+      if (error.status !== 404) throw error;
     }
   }
 
@@ -96,7 +110,7 @@ export class Panel {
   }
 
   // chosen is the conversation that is shown; undefined before its first message.
-  chosen() { return [...this.people, ...this.programs].find((x) => x.channel + ":" + x.id === this.current); }
+  chosen() { return [...this.people, ...this.programs, ...this.beside].find((x) => x.channel + ":" + x.id === this.current); }
 
   title() {
     const c = this.chosen();

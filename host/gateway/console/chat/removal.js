@@ -1,5 +1,6 @@
 // Deleting a conversation: a dialog that lists what is deleted and what is kept, and then the deletion.
 
+import { at, get } from "../lib/api.js";
 import { byId, revealed } from "../lib/dom.js";
 
 const patience = 30000; // milliseconds; what runs is stopped first
@@ -14,14 +15,24 @@ export class Removal {
     byId("removal").addEventListener("click", (e) => { if (e.target === byId("removal")) byId("removal").close(); });
   }
 
-  ask() {
-    this.asked = this.hooks.chosen();
-    if (!this.asked) return;
-    byId("removal-name").replaceChildren(...revealed(this.asked.title || this.asked.id));
-    byId("removal-what").textContent = question(this.asked);
+  async ask() {
+    const c = this.asked = this.hooks.chosen();
+    if (!c) return;
+    this.say(c);
     this.trouble("");
     byId("removal").showModal();
     byId("keep").focus(); // so that Enter deletes nothing
+    try {
+      const now = await get(at`/conversations/${c.channel}/${c.id}`); // the list may be a moment old
+      if (this.asked === c) this.say(now);
+    } catch (error) {
+      this.trouble(error.message);
+    }
+  }
+
+  say(c) {
+    byId("removal-name").replaceChildren(...revealed(c.title || c.id));
+    byId("removal-what").textContent = question(c);
   }
 
   async remove() {

@@ -10,6 +10,7 @@ const longestWait = 10000;
 const silence = 45000; // milliseconds without a line after which the stream is taken for dead
 const slowly = 15000;  // between two looks of a host without the stream
 const often = 300;     // between two looks at one thing, however often it changes
+const unseen = 10000;  // out of sight, after which a tab leaves the stream
 
 const watchers = new Set(); // of {kinds, look}
 
@@ -49,6 +50,19 @@ let running = false;
 let last = "";
 let stream = null;
 
+// stay is true while a tab that nobody looks at keeps the stream. All tabs of a browser share six connections to the host.
+export const stay = signal(false);
+
+const rests = () => document.visibilityState === "hidden" && !stay.value;
+
+let leaving = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (rests()) leaving = setTimeout(() => stream?.abort(), unseen);
+});
+
+const looked = () => new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+
 function begin() {
   if (running || !token) return;
   running = true;
@@ -57,6 +71,7 @@ function begin() {
 
 async function follow() {
   for (let wait = firstWait; ;) {
+    while (rests()) await looked();
     stream = new AbortController();
     try {
       const answer = await fetch("/api/v1/events", {
@@ -68,6 +83,7 @@ async function follow() {
       await read(answer.body);
     } catch (error) {
       if (error.status === 401) return; // the chat asks for the token
+      if (rests()) continue;
       away.value = !(error.status > 0);
       if (error.status > 0) tell();
       if (error.status === 404) wait = slowly;

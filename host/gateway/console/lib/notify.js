@@ -2,6 +2,7 @@
 // which agent and which tool, and nothing of the call, because a locked screen shows them.
 
 import { conversation } from "./approvals.js";
+import { stay } from "./live.js";
 import { t } from "./text.js";
 import { effect, signal } from "./ui.js";
 import { waiting } from "./waits.js";
@@ -11,6 +12,8 @@ export const possible = typeof Notification !== "undefined";
 
 // wanted is true while notifications are on.
 export const wanted = signal(possible && localStorage.getItem(key) === "on" && Notification.permission === "granted");
+
+effect(() => { stay.value = wanted.value; });
 
 // want turns notifications on, if the browser lets the page, or off.
 export async function want(on) {

@@ -4,7 +4,7 @@ import { at, get, send } from "../lib/api.js";
 import { watch } from "../lib/live.js";
 import { Badge, Button, Danger, Dialog, Empty, Field, Notice, Page, Source, Text, When } from "../lib/parts.js";
 import { t, zone } from "../lib/text.js";
-import { html, useEffect, useSignal } from "../lib/ui.js";
+import { html, useEffect, useRef, useSignal } from "../lib/ui.js";
 
 export function Room({ rest }) {
   const filter = useSignal({ q: "", agent: rest[0] === "agent" ? rest[1] ?? "" : "", person: "", key: "" });
@@ -22,6 +22,7 @@ function Notes({ filter }) {
   const list = useSignal(null);
   const next = useSignal("");
   const trouble = useSignal("");
+  const held = useRef({ open: false, late: false }); // a list with a note that is being corrected stays, and catches up afterwards
   const load = async (cursor) => {
     const query = Object.entries({ ...filter, cursor, limit: 50 }).filter(([, x]) => x).map(([key, x]) => key + "=" + encodeURIComponent(x)).join("&");
     const page = await get("/memory/notes?" + query);
@@ -29,24 +30,29 @@ function Notes({ filter }) {
     next.value = page.next ?? "";
     trouble.value = "";
   };
+  const first = () => load("").catch((error) => { trouble.value = error.message; });
+  const hold = (open) => {
+    const { late } = held.current;
+    held.current = { open, late: open && late };
+    if (!open && late) first();
+  };
   useEffect(() => {
-    let current = true;
-    const first = () => load("").catch((error) => { if (current) trouble.value = error.message; });
     const timer = setTimeout(first, pause);
-    const end = watch(["memory"], () => { if (!document.querySelector("dialog[open]")) first(); });
-    return () => { current = false; clearTimeout(timer); end(); };
+    const end = watch(["memory"], () => { if (held.current.open) held.current.late = true; else return first(); });
+    return () => { clearTimeout(timer); end(); };
   }, []);
   const put = (note) => { list.value = list.value.map((n) => (n.id === note.id ? note : n)); };
   const drop = (id) => { list.value = list.value.filter((n) => n.id !== id); };
   if (trouble.value) return html`<${Notice} kind="bad">${trouble.value}<//>`;
   if (list.value === null) return html`<p class="small" role="status">${t("shell.loading")}</p>`;
   if (!list.value.length) return html`<${Empty}>${t("memory.none")}<//>`;
-  return html`<ul class="lines notes">${list.value.map((n) => html`<${Note} key=${n.id} of=${n} put=${put} drop=${drop} />`)}</ul>
+  return html`<ul class="lines notes">${list.value.map((n) => html`<${Note} key=${n.id} of=${n} put=${put} drop=${drop} hold=${hold} />`)}</ul>
     ${next.value && html`<p><${Button} does=${() => load(next.value)}>${t("memory.more")}<//></p>`}`;
 }
 
-function Note({ of: n, put, drop }) {
+function Note({ of: n, put, drop, hold }) {
   const open = useSignal(false);
+  const correct = (on) => { open.value = on; hold(on); };
   return html`<li class="note">
     <div class="note-head"><b><${Text}>${n.key}<//></b> <${Badge}><${Text}>${n.agent}<//><//> ${n.person ? html`<${Badge} kind="info"><${Text}>${n.person}<//><//>` : html`<${Badge}>${t("memory.shared")}<//>`}</div>
     <div class="note-text"><${Text}>${n.text}<//></div>
@@ -54,10 +60,10 @@ function Note({ of: n, put, drop }) {
       ${n.turn && html` · <a href=${"#timeline/turn/" + encodeURIComponent(n.turn)}>${t("memory.turn")}</a>`}
       ${n.labels?.length > 0 && html` · ${t("memory.labels")} <${Text}>${n.labels.join(", ")}<//>`}
       ${n.mended && html` · ${t("memory.mended")} <${Text}>${n.mended_by}<//> <${When} at=${n.mended} />`}</p>
-    <div class="actions"><${Button} kind="quiet" does=${() => { open.value = true; }} aria-label=${t("memory.mendOf", { key: n.key })}>${t("memory.mend")}<//>
+    <div class="actions"><${Button} kind="quiet" does=${() => correct(true)} aria-label=${t("memory.mendOf", { key: n.key })}>${t("memory.mend")}<//>
       <${Danger} word=${t("memory.forget")} question=${t("memory.forgetQuestion")} aria-label=${t("memory.forgetOf", { key: n.key })}
         does=${async () => { await send("POST", "/memory/forget", { ids: [n.id] }); drop(n.id); }}>${t("memory.forget")}<//></div>
-    ${open.value && html`<${Mend} of=${n} put=${put} close=${() => { open.value = false; }} />`}
+    ${open.value && html`<${Mend} of=${n} put=${put} close=${() => correct(false)} />`}
   </li>`;
 }
 

@@ -85,13 +85,13 @@ export function Upcoming({ timing, zone: of }) {
 const whole = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 
 function History({ path }) {
-  const pages = useSignal({ items: [], next: "" });
+  const pages = useSignal({ items: [], next: "", loading: true });
   const load = async (cursor) => {
     const page = await get(`${path}/runs?limit=20${cursor ? "&cursor=" + encodeURIComponent(cursor) : ""}`);
     pages.value = { items: cursor ? [...pages.value.items, ...page.items] : page.items, next: page.next ?? "" };
   };
   useEffect(() => { load("").catch(() => {}); }, [path]); // the room says that the host is away
-  return html`<${Section} title=${t("schedules.history")}><${Table} caption=${t("schedules.history")} rows=${pages.value.items} keyOf=${(r) => r.event} empty=${t("schedules.noRuns")} columns=${[
+  return html`<${Section} title=${t("schedules.history")}><${Table} caption=${t("schedules.history")} rows=${pages.value.items} keyOf=${(r) => r.event} empty=${t(pages.value.loading ? "shell.loading" : "schedules.noRuns")} columns=${[
       { title: t("schedules.dueAt"), cell: (r) => html`<${When} at=${r.due} />` },
       { title: t("schedules.state"), cell: (r) => html`<${Outcome} of=${r} />${r.count > 1 ? ` × ${number(r.count)}` : ""}` },
       { title: t("schedules.ended"), cell: (r) => html`<${When} at=${r.at} />` },
