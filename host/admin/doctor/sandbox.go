@@ -15,7 +15,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func checkSandbox(ctx context.Context, x *exam) {
@@ -56,7 +55,7 @@ func (x *exam) engine(ctx context.Context) bool {
 			why, lacks = s.Detail, len(s.Lacks) > 0
 		}
 	} else if silent := preflight.Engine(ctx, x.Config); len(silent) > 0 {
-		why, lacks = silent[0].Problem, len(x.lacks(ctx)) > 0
+		why, lacks = silent[0].Problem, len(x.unheld(ctx)) > 0
 	}
 	if why == "" {
 		return true
@@ -75,8 +74,8 @@ func (x *exam) engine(ctx context.Context) bool {
 
 const withControlGroups = "run Flynn as a systemd service with Delegate=yes, or use a container engine"
 
-// lacks returns the limits that the engine, as this command sees it, cannot hold.
-func (x *exam) lacks(ctx context.Context) (all []string) {
+// unheld returns the limits that the engine, as this command sees it, cannot hold.
+func (x *exam) unheld(ctx context.Context) (all []string) {
 	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
@@ -104,7 +103,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		x.unexamined("runtimes and images of the engine, because it does not answer here")
 		return
 	}
-	lacks := x.lacks(ctx)
+	lacks := x.unheld(ctx)
 	if x.Running != nil {
 		lacks = x.Running.Status.Sandbox.Lacks
 	}
@@ -117,7 +116,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		if name != "" {
 			s, table = x.Config.Sandboxes[name], []string{"sandboxes", name}
 		}
-		if err := engine.Supports(spec.Spec{Runtime: s.Runtime, BestEffort: true}); err != nil && !seen["runtime "+s.Runtime] {
+		if err := engine.Supports(s.Runtime, true); err != nil && !seen["runtime "+s.Runtime] {
 			seen["runtime "+s.Runtime] = true
 			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there",
 				Command: "docker info --format '{{.Runtimes}}'"},

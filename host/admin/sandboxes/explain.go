@@ -97,7 +97,7 @@ func (e *explainer) supports(made spec.Spec) error {
 	if e.missing != nil {
 		return e.missing
 	}
-	return e.engine.Supports(made)
+	return e.engine.Supports(made.Runtime, made.BestEffort)
 }
 
 func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Placement, error) {

@@ -47,7 +47,7 @@ func Look(pid int) (Process, bool) {
 	return Find(pid)
 }
 
-// Find returns a live process, whoever may kill it.
+// Find returns a live process, of any user.
 func Find(pid int) (Process, bool) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

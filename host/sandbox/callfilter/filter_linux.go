@@ -63,7 +63,7 @@ func filter(single bool) []unix.SockFilter {
 	return append(p, refuse(unix.EPERM))
 }
 
-// arguments applies rules to the first argument of a call. What they do not allow is refused.
+// arguments applies rules to the first argument of a call. A call that they do not allow is refused.
 func arguments(call uint32, rules ...unix.SockFilter) []unix.SockFilter {
 	rules = append(append([]unix.SockFilter{load(callFirst)}, rules...), refuse(unix.EPERM))
 	return append([]unix.SockFilter{jump(unix.BPF_JEQ, call, 0, uint8(len(rules)))}, rules...)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -227,16 +226,16 @@ const LabelVolume = "flynn.volume"
 // LabelService is the name of a service, on its container.
 const LabelService = "flynn.service"
 
-// Supports returns an error if the engine is known to lack what a specification relies on.
-func (c Capabilities) Supports(s spec.Spec) error {
-	if err := Without(c.Lacks, s.BestEffort); err != nil {
+// Supports returns an error if the engine is known to lack a runtime, or a limit that is not best effort.
+func (c Capabilities) Supports(runtime string, bestEffort bool) error {
+	if err := Without(c.Lacks, bestEffort); err != nil {
 		return err
 	}
-	if s.Runtime == "" || slices.Contains(c.Runtimes, s.Runtime) {
+	if runtime == "" || slices.Contains(c.Runtimes, runtime) {
 		return nil
 	}
 	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
-		machine.ErrUnavailable, c.Address, s.Runtime, strings.Join(c.Runtimes, ", "))
+		machine.ErrUnavailable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
 }
 
 // Usage is what a container uses.

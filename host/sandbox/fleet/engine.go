@@ -152,7 +152,7 @@ func (f *Fleet) learn(ctx context.Context, e Engine) error {
 	configured := f.setup.Load().specs
 	for _, name := range configured.Names() {
 		s, _ := configured.Named(name)
-		if err := engine.Supports(s); err != nil {
+		if err := engine.Supports(s.Runtime, s.BestEffort); err != nil {
 			f.log.Warn("a sandbox cannot be made", "sandbox", name, "reason", machine.Reason(err))
 		}
 	}
@@ -196,7 +196,7 @@ func (f *Fleet) supports(all ...spec.Spec) error {
 		return f.unavailable
 	}
 	for _, s := range all {
-		if err := f.engine.Supports(s); err != nil {
+		if err := f.engine.Supports(s.Runtime, s.BestEffort); err != nil {
 			return err
 		}
 	}

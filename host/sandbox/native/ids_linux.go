@@ -35,7 +35,7 @@ const (
 	spareCount = 20002
 )
 
-// findIDs returns the ids that this process can map. What every user may map is himself.
+// findIDs returns the ids that this process can map. Every user may map himself.
 func findIDs() ids {
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 { // as an engine does: the same ids, without root's rights

@@ -7,8 +7,8 @@
 // groups, launch_linux.go starts the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
 // record (record_linux.go), which names its process and when that began.
 //
-// What this driver cannot do: images, volumes, services, other runtimes, and networks other than none, host and the proxy. What it cannot
-// hold on a machine is in Capabilities.
+// This driver has no images, volumes, services and other runtimes, and no networks but none, host and the proxy. Capabilities has the limits
+// that it cannot hold on a machine.
 package native
 
 // Config configures a Driver.

@@ -220,7 +220,7 @@ func (c Config) processes() error {
 	if err := unix.Mount("proc", c.at("/proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc (a container that hides parts of its own does not allow it): %w", err)
 	}
-	// What a command leaves in System V memory would count towards all later ones; see package docker. Not every kernel lets a sandbox set it.
+	// System V memory that a command leaves would count towards all later ones; see package docker. Not every kernel lets a sandbox set it.
 	for name, value := range map[string]string{"shm_rmid_forced": "1", "msgmni": "32", "sem": "250 32000 32 128"} {
 		_ = os.WriteFile(c.at("/proc/sys/kernel/"+name), []byte(value), 0o644)
 	}
