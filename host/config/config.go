@@ -88,7 +88,7 @@ type Sandbox struct {
 	DiskLimit Size `toml:"disk_limit" default:"2g" range:"0b..1024g"`
 	// CPULimit is a number of cores as a decimal string.
 	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
-	// Limits says whether sandboxes are made where the limits cannot be held, as on a machine without control groups.
+	// Limits decides whether a sandbox is made where its limits cannot be held, as on a machine without control groups.
 	Limits string `toml:"limits" default:"required" oneof:"required best-effort"`
 	// TimeoutSeconds ends a command.
 	TimeoutSeconds int `toml:"timeout_seconds" default:"300" range:"10..3600"`
