@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/native"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 )
@@ -50,6 +51,7 @@ type Found struct {
 	Engines []Engine
 	Own     bool // whether Flynn makes sandboxes itself
 	Lacks   []driver.Lack
+	Without error // why there can be no sandbox, if it was found out
 }
 
 // UsualPlaces are the ports and sockets on which people run such things.
@@ -131,9 +133,8 @@ func Look(ctx context.Context, getenv func(string) string, p Places) Found {
 	if len(out.Engines) == 0 && p.Own != nil {
 		longer, cancel := context.WithTimeout(whole, ownTimeout)
 		defer cancel()
-		var err error
-		out.Lacks, err = p.Own(longer)
-		out.Own = err == nil
+		out.Lacks, out.Without = p.Own(longer)
+		out.Own = out.Without == nil
 	}
 	return out
 }
@@ -177,7 +178,10 @@ func (f Found) Words() []string {
 		out = append(out, e.Name+" at "+e.Socket)
 	}
 	if f.Own {
-		out = append(out, "no container engine, but this machine can make sandboxes itself")
+		out = append(out, "sandboxes that Flynn makes itself, because no container engine answers")
+	}
+	if f.Without != nil {
+		out = append(out, "no way to make sandboxes: no container engine answers, and Flynn cannot make them itself: "+machine.Reason(f.Without))
 	}
 	return out
 }

@@ -37,8 +37,8 @@ limits = "best-effort"
 `
 
 const withoutSandbox = `
-# No sandbox can be made here; flynn sandbox explain says why. With one, enabled = true keeps the agent's commands in it, and
-# tool_profile = "coding" lets it run some.
+# No sandbox can be made here: with enabled = true, flynn doctor says why. Once one can, enabled = true keeps the agent's commands in it,
+# and tool_profile = "coding" lets it run some.
 [sandbox]
 enabled = false
 `

@@ -126,7 +126,7 @@ func (s *Setup) writable() error {
 func (s *Setup) sayFound(found Found) {
 	words := found.Words()
 	if len(words) == 0 {
-		words = []string{"no key, no model server, no way to make sandboxes"}
+		words = []string{"no key, no model server"}
 	}
 	s.Asker.Say("Found: " + strings.Join(words, "\n       "))
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model/modeltest"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 func TestWhatAFailureOfAModelMeans(t *testing.T) {
@@ -121,5 +123,41 @@ func TestCleanSecret(t *testing.T) {
 		if _, err := CleanSecret(text); (err == nil) != ok {
 			t.Errorf("%.20q: %v", text, err)
 		}
+	}
+}
+
+// TestSandboxes: the first configuration has a sandbox that this machine can make, and an agent without a shell where it can make none.
+func TestSandboxes(t *testing.T) {
+	own := func(lacks []driver.Lack, err error) func(context.Context) ([]driver.Lack, error) {
+		return func(context.Context) ([]driver.Lack, error) { return lacks, err }
+	}
+	for _, c := range []struct {
+		name, profile, limits string
+		own                   func(context.Context) ([]driver.Lack, error)
+		enabled               bool
+	}{
+		{"all of it", "coding", "required", own(nil, nil), true},
+		{"without limits", "coding", config.BestEffort, own([]driver.Lack{{Limit: driver.CPULimit, Why: "no control groups"}}, nil), true},
+		{"with what no configuration relies on", "coding", "required", own([]driver.Lack{{Limit: driver.LeftMemory, Why: "one user"}}, nil), true},
+		{"refused by the system", "minimal", "required", own(nil, errors.New("no user namespaces")), false},
+		{"not looked for", "minimal", "required", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text, err := starter(Look(t.Context(), os.Getenv, Places{Own: c.own}), Answers{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "flynn.toml")
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := config.Load(path, os.Getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := got.Agents["assistant"]; got.Sandbox.Enabled != c.enabled || got.Sandbox.Limits != c.limits || a.ToolProfile != c.profile {
+				t.Errorf("profile %s, %+v:\n%s", a.ToolProfile, got.Sandbox, text)
+			}
+		})
 	}
 }
