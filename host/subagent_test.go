@@ -35,7 +35,7 @@ func TestSubagentExample(t *testing.T) {
 
 	t.Setenv("ANTHROPIC_API_KEY", "a-key")
 	s = runCLI(t, dir, whole)
-	s.expect(s.ask("hello"), "the sandbox is unavailable: no engine answers at unix:///nonexistent/docker.sock")
+	s.expect(s.ask("hello"), "sandbox is unavailable: ", "start Docker")
 	c, err := config.Load(filepath.Join(dir, "flynn.toml"), os.Getenv, Checks()...)
 	if err != nil {
 		t.Fatal(err)

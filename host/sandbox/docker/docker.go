@@ -77,6 +77,7 @@ type Driver struct {
 	engine   engine.Address
 	dial     dialer
 	weakness Weakness // used by negative controls only; otherwise zero
+	podman   *podman
 
 	attention attention
 }
@@ -96,6 +97,8 @@ type Config struct {
 	CA, Cert, Key string
 	// SSH are further arguments of the ssh client, placed before the fixed ones.
 	SSH []string
+	// Folder is where a file for an engine on this machine is written, if it needs one. By default it is a folder that Close removes.
+	Folder string
 }
 
 // New returns a Driver. It does not touch the engine; Ping does.
@@ -113,7 +116,9 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", address, err)
 	}
-	return &Driver{api: api, address: address, engine: e, dial: dial, attention: attention{every: lookEvery, patience: silentFor}}, nil
+	return &Driver{
+		api: api, address: address, engine: e, dial: dial, podman: &podman{folder: c.Folder}, attention: attention{every: lookEvery, patience: silentFor},
+	}, nil
 }
 
 // Dial opens a separate connection to the engine.
@@ -131,7 +136,7 @@ func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver,
 }
 
 // Close closes idle connections.
-func (d *Driver) Close() error { return d.api.Close() }
+func (d *Driver) Close() error { return errors.Join(d.api.Close(), d.podman.close()) }
 
 // Ping implements driver.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
@@ -157,10 +162,18 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	if err != nil {
 		return driver.Capabilities{}, d.explain("describe itself", err)
 	}
-	return driver.Capabilities{
+	c := driver.Capabilities{
 		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
 		Runtimes: slices.Sorted(maps.Keys(info.Runtimes)),
-	}, nil
+	}
+	is, err := d.isPodman(ctx)
+	if is {
+		c.Engine = "Podman " + d.podman.version
+		if !d.Binds() {
+			c.Lacks = []driver.Lack{{Limit: podmanFilter, Why: "Podman reads its filter from a file, and runs on another machine"}}
+		}
+	}
+	return c, err
 }
 
 // Create implements driver.Driver. The name contains the key, so the engine itself refuses a second container for it.
@@ -168,6 +181,9 @@ func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error)
 	ctx, cancel := d.within(ctx, createTimeout)
 	defer cancel()
 	config, host := confine(c)
+	if err := d.adapt(ctx, host); err != nil {
+		return "", err
+	}
 	d.weakness.spoil(config, host)
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, c.Name)
 	switch {
@@ -260,7 +276,7 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 // endedMeanwhile reports whether a container could not be removed because it ended before the engine could kill it, of which the engine's
 // error has no type. Engines remove such a container by themselves.
 func endedMeanwhile(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "is not running")
+	return err != nil && (strings.Contains(err.Error(), "is not running") || strings.Contains(err.Error(), "could not be stopped"))
 }
 
 func (d *Driver) awaitRemoval(ctx context.Context, id string) error {

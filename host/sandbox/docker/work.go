@@ -33,6 +33,9 @@ func (d *Driver) CreateWork(ctx context.Context, w image.Work) (string, error) {
 	if base.Config != nil && !isRoot(base.Config.User) {
 		config.User = "0:0"
 	}
+	if err := d.adapt(ctx, host); err != nil {
+		return "", err
+	}
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, w.Name)
 	if err == nil && made.ID == "" {
 		err = errIncomplete

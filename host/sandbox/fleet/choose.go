@@ -36,7 +36,7 @@ func Engines(c config.Sandbox, dir string, log *slog.Logger) ([]Engine, error) {
 		return []Engine{e}, err
 	case "", engine.Auto:
 	default:
-		e, err := docker.New(docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey})
+		e, err := docker.New(docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey, Folder: FoldersOf(dir).engine})
 		return []Engine{e}, err
 	}
 	var found []Engine
@@ -45,7 +45,7 @@ func Engines(c config.Sandbox, dir string, log *slog.Logger) ([]Engine, error) {
 		addresses = []string{host}
 	}
 	for _, address := range addresses {
-		e, err := docker.New(docker.Config{Engine: address})
+		e, err := docker.New(docker.Config{Engine: address, Folder: FoldersOf(dir).engine})
 		if err != nil {
 			return nil, err
 		}

@@ -13,12 +13,16 @@ import (
 type Folders struct {
 	Workspaces string // a folder for each session, shared by the host and its sandbox
 	Native     string // records of native sandboxes
+	engine     string // files for the container engine
 	homes      string // a HOME for each session's commands on the host; no tool, sandbox or mount reaches it
 }
 
 // FoldersOf returns the folders of a store. They lie in the store's own folder, so mount rules keep sandboxes out of both.
 func FoldersOf(store string) Folders {
-	return Folders{Workspaces: filepath.Join(store, "workspaces"), Native: filepath.Join(store, "sandboxes"), homes: filepath.Join(store, "homes")}
+	return Folders{
+		Workspaces: filepath.Join(store, "workspaces"), Native: filepath.Join(store, "sandboxes"), engine: filepath.Join(store, "engine"),
+		homes: filepath.Join(store, "homes"),
+	}
 }
 
 // Size returns the disk usage of a session's folders in bytes.

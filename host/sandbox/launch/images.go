@@ -64,7 +64,7 @@ func (p persistent) Remove(ctx context.Context, id string) error { return p.reap
 var ErrClosed = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
 
 // errNoBuilder is the error of drivers that cannot build images.
-var errNoBuilder = errors.New("this driver cannot build images: set only image")
+var errNoBuilder = errors.New("packages, binaries, dockerfile and compose need a container engine, and sandboxes are made without one: start Docker or Podman")
 
 // Prepare returns the name of the specification's image, which exists unless it is one that is used unchanged.
 func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {

@@ -21,7 +21,7 @@ import (
 )
 
 // errNoVolumes is the error for a specification with volumes on a driver that does not support them.
-var errNoVolumes = fmt.Errorf("%w: this engine does not support volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
+var errNoVolumes = fmt.Errorf("%w: volumes, which programs of agents of kind cli have as well, need a container engine, and sandboxes are made without one: start Docker or Podman", machine.ErrUnavailable)
 
 // Volumes creates the engine's volumes and makes the user that commands run as their owner.
 type Volumes struct {

@@ -1,6 +1,7 @@
 package selftest_test
 
 import (
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,7 +14,11 @@ import (
 // suite runs the suite on the tests' engine with the default posture.
 func suite(t *testing.T, adjust func(*selftest.Config)) selftest.Report {
 	t.Helper()
-	h := sandboxtest.Engine(t)
+	return suiteOn(t, sandboxtest.Engine(t), adjust)
+}
+
+func suiteOn(t *testing.T, h sandboxtest.Host, adjust func(*selftest.Config)) selftest.Report {
+	t.Helper()
 	config := h.Config(t)
 	config.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
 	probe, err := program.FindProbe(config.Log)
@@ -57,4 +62,21 @@ func TestEveryProbeHoldsAndEveryControlFails(t *testing.T) {
 	if n := len(selftest.Probes()); len(r.Outcomes) != n || r.Failed != 0 || r.Controlled != n || !r.OK() {
 		t.Errorf("%d probes: %d passed, %d weak, %d failed, %d controls failed as they must", n, r.Passed, r.Weak, r.Failed, r.Controlled)
 	}
+}
+
+// TestPodman: every attack fails on Podman as well, whose own settings are looser than Docker's.
+func TestPodman(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	r := suiteOn(t, sandboxtest.Podman(t), func(c *selftest.Config) { c.Controls = false })
+	for _, o := range r.Outcomes {
+		if o.Status != selftest.Pass {
+			t.Errorf("%s: %s: %s", o.Name, o.Status, o.Detail)
+		}
+	}
+	if !strings.HasPrefix(r.Engine, "Podman ") || len(r.Outcomes) != len(selftest.Probes()) {
+		t.Errorf("%d attacks on %s", len(r.Outcomes), r.Engine)
+	}
+	t.Logf("%s: %d pass, %d weak, %d fail", r.Engine, r.Passed, r.Weak, r.Failed)
 }

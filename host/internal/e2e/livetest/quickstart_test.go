@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,10 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/flynnhost/flynn/host/sandbox/native"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // quickstart is the example's own configuration, with this site's store and port.
@@ -29,9 +33,34 @@ func quickstart(t *testing.T, changes ...string) string {
 	return config + "[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n"
 }
 
+// TestQuickstartWithoutAnEngine: on a machine with nothing but Flynn, a command runs in a sandbox, and sees nothing of the machine's people.
 func TestQuickstartWithoutAnEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+	d, err := native.New(native.Config{Folder: t.TempDir(), Supervisor: func() (string, error) { return program.FindSupervisor(slog.New(slog.DiscardHandler)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	need.Part(t, "namespace", d.Ping(t.Context()))
 	s := newSite(t, quickstart(t))
+	s.start()
+	p := browse(t, s)
+	p.until(`document.querySelector("#health-text").textContent === "All well"`)
+	p.say("!sh uname -a; ls -A /home; touch here")
+	if got := p.answered("1"); !strings.Contains(got, "Linux sandbox ") {
+		t.Errorf("the answer is %q", got)
+	}
+	if got := p.text(".call .verdict"); got != "in the sandbox" {
+		t.Errorf("the outcome is %q", got)
+	}
+	if files := s.workspaceFiles(); len(files) != 1 {
+		t.Errorf("the command left %v", files)
+	}
+}
+
+// TestQuickstartWithoutASandbox: where no sandbox can be made, a command waits for an approval, which says so.
+func TestQuickstartWithoutASandbox(t *testing.T) {
+	s := newSite(t, quickstart(t, "local_frontends = true\n", "local_frontends = true\nengine = \"unix:///nonexistent/docker.sock\"\n"))
 	s.start()
 	p := browse(t, s)
 
