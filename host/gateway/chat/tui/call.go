@@ -31,6 +31,7 @@ func (t *transcript) callEvent(e message.Event) {
 	i := slices.IndexFunc(t.calls, func(c *call) bool { return c.id == e.Call })
 	if i < 0 {
 		t.beforeCall()
+		t.seen[begunID(e.Turn, e.Call)] = true
 		t.calls = append(t.calls, &call{id: e.Call, tool: e.Tool, args: e.Args})
 		t.ordinal++
 		i = len(t.calls) - 1

@@ -41,6 +41,7 @@ func newTranscript(p paper) *transcript { return &transcript{paper: p, seen: map
 func userID(key string) string               { return "user " + key }
 func replyID(key string) string              { return "reply " + key }
 func failureID(turn string) string           { return "failure " + turn }
+func begunID(turn, call string) string       { return "begun " + turn + " " + call }
 func callID(turn, call string) string        { return "call " + turn + " " + call }
 func textID(turn string, ordinal int) string { return fmt.Sprintf("text %s %d", turn, ordinal) }
 
@@ -256,12 +257,50 @@ func (t *transcript) history(entries []gateway.Entry, live []message.Event) {
 	if t.turn != turn && turn != "" && slices.ContainsFunc(live, func(e message.Event) bool { return e.Turn == turn }) {
 		t.turn, t.ordinal, t.agent, t.running = turn, 0, agent, true // it goes on, and has committed nothing yet
 	}
-	if t.turn != turn || t.ordinal != ordinal || !t.running {
+	ended, runs := t.known(entries, live)
+	t.ordinal += ended
+	if t.turn != turn || t.ordinal+runs != ordinal || !t.running {
 		t.stream = stream{}
 	}
-	for _, e := range live {
+	shown := t.shown(live)
+	for i, e := range live {
+		if i < shown && (e.Kind == message.TextDelta || e.Kind == message.TextReset) {
+			continue
+		}
 		t.event(e)
 	}
+}
+
+// known counts the calls of the turn that were shown, ended or while they run, and that the history does not have yet.
+func (t *transcript) known(entries []gateway.Entry, live []message.Event) (ended, runs int) {
+	counted := map[string]bool{}
+	for _, e := range entries {
+		if e.Turn == t.turn && e.Call != nil {
+			counted[e.Call.ID] = true
+		}
+	}
+	for _, e := range live {
+		if e.Turn != t.turn || e.Call == "" || counted[e.Call] {
+			continue
+		}
+		counted[e.Call] = true
+		if t.seen[callID(e.Turn, e.Call)] {
+			ended++
+		} else if t.seen[begunID(e.Turn, e.Call)] {
+			runs++
+		}
+	}
+	return ended, runs
+}
+
+// shown returns how many of the events tell only of text that is there already: the text before a call or a reply is emitted before that.
+func (t *transcript) shown(live []message.Event) (n int) {
+	for i, e := range live {
+		if e.Kind == message.ReplyReady && t.seen[replyID(e.Key)] || e.Call != "" && t.seen[begunID(e.Turn, e.Call)] {
+			n = i
+		}
+	}
+	return n
 }
 
 // entry shows one entry. streamed is true if it is the text that was streaming.
