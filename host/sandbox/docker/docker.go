@@ -168,10 +168,7 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	}
 	is, err := d.isPodman(ctx)
 	if is {
-		c.Engine = "Podman " + d.podman.version
-		if !d.Binds() {
-			c.Lacks = []driver.Lack{{Limit: podmanFilter, Why: "Podman reads its filter from a file, and runs on another machine"}}
-		}
+		c.Engine, c.Lacks = "Podman "+d.podman.version, d.podman.lacks
 	}
 	return c, err
 }
@@ -182,6 +179,9 @@ func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error)
 	defer cancel()
 	config, host := confine(c)
 	if err := d.adapt(ctx, host); err != nil {
+		return "", err
+	}
+	if err := driver.Without(d.podman.lacks, c.BestEffort); err != nil {
 		return "", err
 	}
 	d.weakness.spoil(config, host)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/moby/profiles/seccomp"
@@ -19,6 +20,8 @@ import (
 //
 //   - Its own filter of system calls lets programs make user namespaces and keys, so its containers get Docker's filter. Podman reads that from
 //     a file, so it has to run on this machine.
+//   - Without root, the user who runs it is root of its containers, unless they keep his id; the workspace is his.
+//   - Without root and with control groups of version 1, it leaves limits out.
 //   - It says in its own words that a container which it should remove has just ended; see endedMeanwhile.
 
 // podman is what a Driver knows of an engine that may be Podman.
@@ -26,10 +29,12 @@ type podman struct {
 	folder string // for the filter; "" for one that Close removes
 
 	mu      sync.Mutex // guards the rest
-	own     string     // the folder to remove
+	temp    string     // the folder to remove
 	asked   bool
 	is      bool
 	version string
+	own     bool          // it runs without root
+	lacks   []driver.Lack // of limits
 	filter  string // its file, once written
 }
 
@@ -53,15 +58,56 @@ func (d *Driver) isPodman(ctx context.Context) (bool, error) {
 			p.is, p.version = true, c.Version
 		}
 	}
+	if p.is {
+		if err := d.learnPodman(ctx); err != nil {
+			return false, err
+		}
+	}
 	p.asked = true
 	return p.is, nil
+}
+
+// learnPodman notes what a Podman does otherwise because it runs without root.
+func (d *Driver) learnPodman(ctx context.Context) error {
+	p := d.podman
+	info, err := d.api.Info(ctx)
+	if err != nil {
+		return d.explain("describe itself", err)
+	}
+	p.own, p.lacks = d.Binds() && ownerOf(d.engine.Path) != 0, nil // its answer in Docker's shape does not say so
+	if p.own && info.CgroupVersion == "1" {
+		const why = "Podman without root leaves it out, because this machine has control groups of version 1"
+		p.lacks = []driver.Lack{{Limit: driver.MemoryLimit, Why: why}, {Limit: driver.CPULimit, Why: why}, {Limit: driver.PidsLimit, Why: why}}
+	}
+	if !d.Binds() {
+		p.lacks = append(p.lacks, driver.Lack{Limit: podmanFilter, Why: "Podman reads its filter from a file, and runs on another machine"})
+	}
+	return nil
+}
+
+// ownerOf returns the user who owns a file, or 0.
+func ownerOf(path string) uint32 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Uid
+	}
+	return 0
 }
 
 // adapt changes the settings of a container for Podman.
 func (d *Driver) adapt(ctx context.Context, host *container.HostConfig) error {
 	is, err := d.isPodman(ctx)
-	if err != nil || !is || !d.Binds() {
+	if err != nil || !is {
 		return err
+	}
+	if d.podman.own {
+		host.UsernsMode = "keep-id"
+	}
+	if !d.Binds() {
+		return nil
 	}
 	file, err := d.podman.write()
 	if err != nil {
@@ -86,8 +132,8 @@ func (p *podman) write() (string, error) {
 	}
 	folder := p.folder
 	if folder == "" {
-		p.own, err = os.MkdirTemp("", "flynn-engine")
-		folder = p.own
+		p.temp, err = os.MkdirTemp("", "flynn-engine")
+		folder = p.temp
 	} else {
 		err = os.MkdirAll(folder, 0o700)
 	}
@@ -117,8 +163,8 @@ func (p *podman) write() (string, error) {
 func (p *podman) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.own == "" {
+	if p.temp == "" {
 		return nil
 	}
-	return os.RemoveAll(p.own)
+	return os.RemoveAll(p.temp)
 }

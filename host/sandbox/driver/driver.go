@@ -78,10 +78,11 @@ type Capabilities struct {
 // Limit is a limit that some machines cannot hold.
 type Limit string
 
-// The limits. The first two are keys of [sandbox], on which every configuration relies.
+// The limits. The first three are keys of [sandbox], on which every configuration relies.
 const (
 	MemoryLimit Limit = "memory_limit"
 	CPULimit    Limit = "cpu_limit"
+	PidsLimit   Limit = "pids_limit"
 	// LeftMemory is shared memory (System V) that a command leaves behind.
 	LeftMemory Limit = "shared memory that a command leaves behind until its session ends"
 )
@@ -97,7 +98,7 @@ func (l Lack) String() string { return string(l.Limit) + ": " + l.Why }
 // Without returns the error of a sandbox that relies on one of the limits that a machine lacks, or nil.
 func Without(lacks []Lack, bestEffort bool) error {
 	for _, l := range lacks {
-		if !bestEffort && (l.Limit == MemoryLimit || l.Limit == CPULimit) {
+		if !bestEffort && slices.Contains([]Limit{MemoryLimit, CPULimit, PidsLimit}, l.Limit) {
 			return fmt.Errorf(`%w: this machine cannot hold %s: %s. Use a container engine, or write limits = "best-effort" in [sandbox] to do without`,
 				machine.ErrUnavailable, l.Limit, l.Why)
 		}

@@ -19,7 +19,7 @@ func bombProbes() []Probe {
 	return []Probe{
 		{
 			Name: "bomb/processes", Row: row, Why: "a fork bomb stops the host", Setting: "pids_limit in [sandbox]",
-			Run: processLimit, Control: always(Control{Weakness: docker.Weakness{NoPidsLimit: true}, Single: true}),
+			Limit: driver.PidsLimit, Run: processLimit, Control: always(Control{Weakness: docker.Weakness{NoPidsLimit: true}, Single: true}),
 		},
 		{
 			Name: "bomb/cleared", Row: row, Why: "a bomb that goes on eats the session's limits", Setting: "report this: the supervisor must end it",
