@@ -2,21 +2,20 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/moby/profiles/seccomp"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// Podman answers requests of Docker's API. What it does otherwise is in this file:
+// Podman answers requests of Docker's API. The differences are in this file:
 //
 //   - Its own filter of system calls lets programs make user namespaces and keys, so its containers get Docker's filter. Podman reads that from
 //     a file, so it has to run on this machine.
@@ -35,7 +34,7 @@ type podman struct {
 	version string
 	own     bool          // it runs without root
 	lacks   []driver.Lack // of limits
-	filter  string // its file, once written
+	filter  string        // its file, once written
 }
 
 // podmanFilter is the limit that a Podman on another machine does not hold.
@@ -79,11 +78,14 @@ func (d *Driver) learnPodman(ctx context.Context) error {
 		const why = "Podman without root leaves it out, because this machine has control groups of version 1"
 		p.lacks = []driver.Lack{{Limit: driver.MemoryLimit, Why: why}, {Limit: driver.CPULimit, Why: why}, {Limit: driver.PidsLimit, Why: why}}
 	}
-	if !d.Binds() {
+	if !d.filters() {
 		p.lacks = append(p.lacks, driver.Lack{Limit: podmanFilter, Why: "Podman reads its filter from a file, and runs on another machine"})
 	}
 	return nil
 }
+
+// filters reports whether Podman can be given a filter.
+func (d *Driver) filters() bool { return d.Binds() && runtime.GOOS == "linux" }
 
 // ownerOf returns the user who owns a file, or 0.
 func ownerOf(path string) uint32 {
@@ -106,7 +108,7 @@ func (d *Driver) adapt(ctx context.Context, host *container.HostConfig) error {
 	if d.podman.own {
 		host.UsernsMode = "keep-id"
 	}
-	if !d.Binds() {
+	if !d.filters() {
 		return nil
 	}
 	file, err := d.podman.write()
@@ -126,7 +128,7 @@ func (p *podman) write() (string, error) {
 			return p.filter, nil
 		}
 	}
-	text, err := json.Marshal(seccomp.DefaultProfile())
+	text, err := dockersFilter()
 	if err != nil {
 		return "", err
 	}
