@@ -56,7 +56,7 @@ type PolicyTrials interface {
 	ReplayPolicy(ctx context.Context, name string, since time.Time, module io.Reader) (PolicyReplay, error)
 	// PutPolicy puts a module in force in place of a policy's file, if it passes everything that a file has to pass: its cases, and what is asked
 	// of it about recorded decisions. store.ErrConflict is why it does not; then the file is as it was.
-	PutPolicy(ctx context.Context, name string, module io.Reader) (PolicyStatus, error)
+	PutPolicy(ctx context.Context, name string, module io.Reader, by string) (PolicyStatus, error)
 	// RunPolicyCases asks the module in a policy's folder the cases in it: store.ErrNotFound if they are not at hand.
 	RunPolicyCases(ctx context.Context, name string) (author.Report, error)
 	// ShadowReports returns what shadow policies would have changed, with so many examples of each group.

@@ -43,6 +43,17 @@ func (e *Engine) Clear(ctx context.Context, name, by string) (Status, error) {
 	})
 }
 
+// Put has write replace a policy's file, and takes it up as somebody's change. The watch of files waits meanwhile.
+func (e *Engine) Put(ctx context.Context, name string, write func() error, by string) (Status, error) {
+	return e.change(ctx, name, func(s *slot) error {
+		if err := write(); err != nil {
+			return err
+		}
+		e.refresh(ctx, s, by)
+		return nil
+	})
+}
+
 // change puts a policy in force as edit changes it.
 func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error) (Status, error) {
 	e.staging.Lock()

@@ -203,6 +203,8 @@ func (s *site) engine() {
 		w.Header().Set("Api-Version", "1.47")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/_ping"):
+		case strings.HasSuffix(r.URL.Path, "/version"):
+			fmt.Fprint(w, `{"Version":"27.0","Components":[{"Name":"Engine","Version":"27.0"}]}`)
 		case strings.HasSuffix(r.URL.Path, "/info"):
 			fmt.Fprint(w, `{"ServerVersion":"27.0","Runtimes":{"runc":{}}}`)
 		default:

@@ -24,7 +24,7 @@ type Policies struct {
 		Source(name string) (policy.Source, error)
 		Rollback(ctx context.Context, name string, choose func() (file string, err error), by string) (policy.Status, error)
 		Clear(ctx context.Context, name, by string) (policy.Status, error)
-		Refresh(ctx context.Context)
+		Put(ctx context.Context, name string, write func() error, by string) (policy.Status, error)
 	}
 	Store interface {
 		PolicyModule(ctx context.Context, digest string) (journal.Module, error)

@@ -114,7 +114,7 @@ func (t *Trials) candidateCases(ctx context.Context, name string, wasm []byte) (
 
 // PutPolicy implements gateway.PolicyTrials. The file is what is in force after a restart, so it is replaced, and comes back if the module is
 // refused.
-func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader) (none gateway.PolicyStatus, err error) {
+func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader, by string) (none gateway.PolicyStatus, err error) {
 	engine := t.policies.Engine
 	source, err := engine.Source(name)
 	if err != nil {
@@ -138,21 +138,23 @@ func (t *Trials) PutPolicy(ctx context.Context, name string, module io.Reader) (
 	}
 	m.Close()
 	old, err := os.ReadFile(source.Path)
-	if err == nil {
-		err = durable.WriteFile(source.Path, wasm, 0o644)
-	}
 	if err != nil {
 		return none, store.Conflict("replace the file of policy " + name + ": " + err.Error())
 	}
 	ctx = context.WithoutCancel(ctx) // who has gone away leaves no file behind that is not in force
-	engine.Refresh(ctx)
+	put := func(wasm []byte) error {
+		_, err := engine.Put(ctx, name, func() error { return durable.WriteFile(source.Path, wasm, 0o644) }, by)
+		return err
+	}
+	if err := put(wasm); err != nil {
+		return none, store.Conflict("replace the file of policy " + name + ": " + err.Error())
+	}
 	st, err := t.policies.Policy(ctx, name)
 	if sum := sha256.Sum256(wasm); err == nil && st.File != hex.EncodeToString(sum[:]) {
 		err = store.Conflict("the module is not put in force: " + st.Detail)
 	}
 	if err != nil {
-		err = errors.Join(err, durable.WriteFile(source.Path, old, 0o644))
-		engine.Refresh(ctx)
+		err = errors.Join(err, put(old))
 	}
 	return st.PolicyStatus, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/policy/history"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -242,5 +243,69 @@ func TestTenThousandDecisions(t *testing.T) {
 	}
 	if _, err := d.Decision(t.Context(), 1<<40); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a decision that is not there: %v", err)
+	}
+}
+
+// TestAModuleIsPutInForce: the history names the person, a module that the gate refuses leaves the file as it was, and so does one that cannot be
+// written.
+func TestAModuleIsPutInForce(t *testing.T) {
+	dir, folder := t.TempDir(), t.TempDir()
+	s, err := sqlite.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	past, err := history.Open(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "policy.wasm")
+	first, second, refused := always(abi.ToolDeny, 7), always(abi.ToolAsk, 9), always(abi.ToolDeny, 13)
+	write(t, path, string(first))
+	e, err := policy.New(t.Context(), policy.Config{
+		Sources: []policy.Source{{Name: "guard", Path: path, Kinds: []string{policy.KindTool}}}, History: past,
+		Gate: policy.GateFunc(func(_ context.Context, c policy.Candidate) error {
+			if bytes.Equal(c.Wasm, refused) {
+				return errors.New("case 13 fails")
+			}
+			return nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	p := Policies{Engine: e, Store: s}
+	trials := NewTrials(p, s)
+	put := func(wasm []byte) error {
+		_, err := trials.PutPolicy(t.Context(), "guard", bytes.NewReader(wasm), "web:ann")
+		return err
+	}
+	file := func(want []byte) {
+		t.Helper()
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, want) {
+			t.Errorf("the file has %d bytes, want %d (%v)", len(now), len(want), err)
+		}
+	}
+	if err := put(second); err != nil {
+		t.Fatal(err)
+	}
+	file(second)
+	st, err := p.Policy(t.Context(), "guard")
+	if err != nil || len(st.Versions) == 0 || st.Versions[0].By != "web:ann" || st.Versions[0].Outcome != string(policy.OutcomeInForce) {
+		t.Errorf("%v: %+v", err, st.Versions)
+	}
+	if err := put(refused); !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "case 13 fails") {
+		t.Errorf("refused by the gate: %v", err)
+	}
+	file(second)
+	if r, _ := ask(t, e, 0); !r.Ask || r.Deny {
+		t.Errorf("the decision is %+v", r)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(first); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("without a folder: %v", err)
 	}
 }

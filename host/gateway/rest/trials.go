@@ -38,8 +38,8 @@ func (t trials) register(r *registrar) {
 	}
 	add(r, Operation{ID: "put-policy", Method: http.MethodPut, Path: "/policies/{name}/module", Subject: subject, Least: owner, Timeout: askingTimeout,
 		Body: gateway.MaxModule, Takes: "application/wasm", Summary: "Put a module in force in place of a policy's file, if its cases and the gate of its policy let it"},
-		func(ctx context.Context, _ gateway.Caller, in *module) (gateway.PolicyStatus, error) {
-			return t.PutPolicy(ctx, in.Name, in.body)
+		func(ctx context.Context, by gateway.Caller, in *module) (gateway.PolicyStatus, error) {
+			return t.PutPolicy(ctx, in.Name, in.body, string(by.Sender))
 		})
 	add(r, Operation{ID: "run-policy-cases", Method: http.MethodPost, Path: "/policies/{name}/cases", Subject: subject, Least: owner, Timeout: askingTimeout,
 		Summary: "Run the test cases in a policy's folder"},

@@ -21,15 +21,16 @@ var controllers = []string{"memory", "pids", "cpu"}
 // groups are the control groups that this process may make, below its own: one for all sandboxes, with one for each in it. Without them, the
 // number of processes is limited by a resource limit, and memory and processor time are not limited.
 type groups struct {
+	name    string
 	dirs    map[string]string // by controller: the group for all sandboxes; one for all controllers in version 2
 	unified bool
 	missing map[string]error
 }
 
 func openGroups(name string) *groups {
-	g := &groups{dirs: map[string]string{}, missing: map[string]error{}}
+	g := &groups{name: name, dirs: map[string]string{}, missing: map[string]error{}}
 	for _, controller := range controllers {
-		dir, err := g.open(controller, name)
+		dir, err := g.openAgain(controller)
 		if err != nil {
 			g.missing[controller] = err
 			continue
@@ -37,6 +38,20 @@ func openGroups(name string) *groups {
 		g.dirs[controller] = dir
 	}
 	return g
+}
+
+// openTries bounds how often the group for all sandboxes is made. Another process, such as a command that looks at sandboxes, removes it when
+// it ends and the group is empty.
+const openTries = 10
+
+// openAgain opens the group for all sandboxes, which another process may remove meanwhile.
+func (g *groups) openAgain(controller string) (dir string, err error) {
+	for range openTries {
+		if dir, err = g.open(controller, g.name); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return dir, err
 }
 
 func (g *groups) open(controller, name string) (string, error) {
@@ -99,7 +114,13 @@ func (g *groups) add(id string, c driver.Container) (*group, error) {
 	own := &group{dirs: map[string]string{}, unified: g.unified}
 	for controller, parent := range g.dirs {
 		dir := filepath.Join(parent, id)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(dir, 0o755)
+		for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < openTries; tries++ {
+			if _, err = g.openAgain(controller); err == nil {
+				err = os.Mkdir(dir, 0o755)
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("limit a sandbox: %w", err)
 		}
 		own.dirs[controller] = dir

@@ -421,6 +421,29 @@ func TestACommandOutlastsItsHost(t *testing.T) {
 	}
 }
 
+// TestTwoProcessesShareTheGroup: a command that looks at the sandboxes of a host removes the empty control group of all when it ends. The host
+// makes it again.
+func TestTwoProcessesShareTheGroup(t *testing.T) {
+	if !isolate.Test(t) {
+		return
+	}
+	m := manager(t)
+	other, err := native.New(native.Config{Folder: t.TempDir(), Supervisor: supervisor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Get(t.Context(), "web:one", "default", small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Exec(t.Context(), machine.Command{Script: "echo here"}); err != nil || string(r.Stdout) != "here\n" {
+		t.Errorf("%q, %v", r.Stdout, err)
+	}
+}
+
 // TestLimitsThatCannotBeHeld are refused, unless the configuration does without them.
 func TestLimitsThatCannotBeHeld(t *testing.T) {
 	if !asUser(t) { // who has no control groups

@@ -145,7 +145,7 @@ func TestADayOfTheOwner(t *testing.T) {
 	p.want(`document.documentElement.scrollWidth <= innerWidth`, "true")
 	p.press("Once")
 	p.until(`!document.querySelector("dialog[open]") && !document.querySelector(".waits")`)
-	p.want(`document.activeElement.id`, "room")
+	p.until(`document.activeElement.id === "room"`)
 	p.press("Show navigation")
 	p.press("Chat")
 	p.sees(".call .output pre", "tool-42")
