@@ -47,19 +47,30 @@ type starter chan func()
 
 func newStarter() starter {
 	s := make(starter)
-	go func() {
-		runtime.LockOSThread() // for ever; the runtime creates no threads from a locked one
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
-		if single() {
-			if err := callfilter.SpareFirst(); err != nil {
-				panic(err) // no command can run unprotected
-			}
-		}
-		for job := range s {
-			job()
-		}
-	}()
+	go s.run(func() {})
 	return s
+}
+
+// run does the jobs. It calls chosen once it has a thread, which is not the first one: in /proc that stands for the whole process.
+func (s starter) run(chosen func()) {
+	runtime.LockOSThread() // for ever; the runtime creates no threads from a locked one
+	if unix.Gettid() == os.Getpid() {
+		other := make(chan struct{})
+		go s.run(func() { close(other) })
+		<-other
+		runtime.UnlockOSThread()
+		return
+	}
+	chosen()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+	if single() {
+		if err := callfilter.SpareFirst(); err != nil {
+			panic(err) // no command can run unprotected
+		}
+	}
+	for job := range s {
+		job()
+	}
 }
 
 // do runs job on the starter's thread.
