@@ -75,7 +75,7 @@ func (x *exam) engine(ctx context.Context) bool {
 const withControlGroups = "run Flynn as a systemd service with Delegate=yes, or use a container engine"
 
 // unheld returns the limits that the engine, as this command sees it, cannot hold.
-func (x *exam) unheld(ctx context.Context) (all []string) {
+func (x *exam) unheld(ctx context.Context) []string {
 	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
@@ -85,10 +85,7 @@ func (x *exam) unheld(ctx context.Context) (all []string) {
 	if err != nil {
 		return nil
 	}
-	for _, l := range engine.Lacks {
-		all = append(all, l.String())
-	}
-	return all
+	return engine.Lacking()
 }
 
 // engineHas looks for the runtimes and images of all sandboxes.
@@ -103,7 +100,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		x.unexamined("runtimes and images of the engine, because it does not answer here")
 		return
 	}
-	lacks := x.unheld(ctx)
+	lacks := engine.Lacking()
 	if x.Running != nil {
 		lacks = x.Running.Status.Sandbox.Lacks
 	}

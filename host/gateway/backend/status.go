@@ -172,10 +172,7 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 		return gateway.SandboxStatus{}
 	}
 	engine := s.Sandboxes.Engine()
-	v := gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine}
-	for _, l := range engine.Lacks {
-		v.Lacks = append(v.Lacks, l.String())
-	}
+	v := gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine, Lacks: engine.Lacking()}
 	if err := s.Sandboxes.AsOfNow(); err != nil {
 		v.Available, v.Detail = false, machine.Reason(err)
 	}

@@ -95,6 +95,14 @@ type Lack struct {
 
 func (l Lack) String() string { return string(l.Limit) + ": " + l.Why }
 
+// Lacking are the limits that cannot be held, each with the reason, for people.
+func (c Capabilities) Lacking() (all []string) {
+	for _, l := range c.Lacks {
+		all = append(all, l.String())
+	}
+	return all
+}
+
 // Without returns the error of a sandbox that relies on one of the limits that a machine lacks, or nil.
 func Without(lacks []Lack, bestEffort bool) error {
 	for _, l := range lacks {
