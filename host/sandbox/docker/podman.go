@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
@@ -142,20 +143,8 @@ func (p *podman) write() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(folder, "seccomp-*.json") // another process may write its own at the same time
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
 	file := filepath.Join(folder, "seccomp.json")
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := durable.WriteFile(file, text, 0o600); err != nil {
 		return "", err
 	}
 	p.filter = file
