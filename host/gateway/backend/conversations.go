@@ -147,12 +147,16 @@ func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]transcri
 }
 
 // entries returns the pieces of a turn as the gateway shows them. A turn waits for a person about one call at a time, so a pending request
-// belongs to the first call without a result, and is shown with that call only.
+// belongs to the first call without a result, and is shown with that call only. The calls after it that have not begun are left out: they are
+// shown when they begin, as to somebody who watches.
 func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approval) []gateway.Entry {
 	var out []gateway.Entry
 	next := true
 	for _, p := range pieces {
 		e := entry(t, p)
+		if p.Call != nil && !p.Done && !next && p.Call.Decision == "" {
+			continue
+		}
 		if p.Call != nil && !p.Done && next {
 			next = false
 			i := slices.IndexFunc(waiting, func(a consent.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
