@@ -205,7 +205,7 @@ func (w *world) step(n int) {
 		do   func(p *worldPage) bool // false if it cannot be now
 	}{
 		{"says something", func(p *worldPage) bool { return p.say(w.word()) }},
-		{"asks for a long answer", func(p *worldPage) bool { return p.say("!stream 5 " + strings.Repeat(w.word()+" ", 40)) }},
+		{"asks for a long answer", func(p *worldPage) bool { return p.say("!stream 5" + strings.Repeat(" "+w.word(), 40)) }},
 		{"asks for a tool", func(p *worldPage) bool { return p.say("!sh echo " + w.word()) }},
 		{"answers a request", (*worldPage).answer},
 		{"renames", (*worldPage).rename},
