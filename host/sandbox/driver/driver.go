@@ -135,6 +135,9 @@ type Container struct {
 	Hosts []string
 	// Program is the program of a container with the role Service.
 	Program *Program
+	// Identity is what the supervisor of a Dialed driver needs in order to listen, secret and made for this container alone. The driver
+	// writes it to IdentityPath, readable by root only, and never to an argument, the environment or a label.
+	Identity []byte
 }
 
 // Mount is a folder or file that a container gets from outside.
