@@ -95,6 +95,9 @@ const (
 	SupervisorSide Side = 2
 )
 
+// ErrTaken means that the supervisor belongs to a host with a higher epoch.
+var ErrTaken = errors.New("another host has taken this sandbox over")
+
 // ErrProtocol is wrapped by every error that means that the peer violated the protocol.
 var ErrProtocol = errors.New("sandbox protocol broken")
 

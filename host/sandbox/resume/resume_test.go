@@ -1,0 +1,647 @@
+package resume
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// short are timeouts for tests in which something is expected to time out.
+var short = Timeouts{Handshake: 2 * time.Second, Beat: 50 * time.Millisecond, Silence: 500 * time.Millisecond, Patience: 3 * time.Second}
+
+// supervisorEnd is a Listener on the loopback.
+type supervisorEnd struct {
+	*Listener
+	address string
+	host    []byte // the host's identity
+}
+
+func listen(t testing.TB, timeouts Timeouts) *supervisorEnd {
+	t.Helper()
+	host, own, err := NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewListener(plain, own, timeouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(l.Serve)
+	t.Cleanup(func() {
+		plain.Close()
+		serving.Wait()
+		l.mu.Lock()
+		s := l.stream
+		l.mu.Unlock()
+		if s != nil {
+			s.Close()
+		}
+	})
+	return &supervisorEnd{l, plain.Addr().String(), host}
+}
+
+// next returns the stream of the next host.
+func (e *supervisorEnd) next(t testing.TB) *Stream {
+	t.Helper()
+	select {
+	case s := <-e.Hosts():
+		return s.(*Stream)
+	case <-time.After(time.Minute):
+		t.Fatal("no host came")
+		return nil
+	}
+}
+
+func dialTo(address string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) }
+}
+
+// dial connects a host through an address, that of a proxy for example.
+func (e *supervisorEnd) dial(t testing.TB, address string, epoch uint64, timeouts Timeouts) (*Stream, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := Dial(ctx, Host{Dial: dialTo(address), Identity: e.host, Epoch: epoch, Timeouts: timeouts})
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+	return s, err
+}
+
+// pair returns both ends of a stream.
+func pair(t testing.TB, timeouts Timeouts) (host, supervisor *Stream, end *supervisorEnd) {
+	t.Helper()
+	e := listen(t, timeouts)
+	h, err := e.dial(t, e.address, 1, timeouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, e.next(t), e
+}
+
+// both sends size random bytes in both directions at once, in pieces of all sizes, and compares them.
+func both(t testing.TB, a, b *Stream, size int) {
+	t.Helper()
+	var work sync.WaitGroup
+	ends := [2]*Stream{a, b}
+	var sent, got [2]hash.Hash
+	for i, end := range ends {
+		sent[i], got[i] = sha256.New(), sha256.New()
+		read := make(chan struct{})
+		work.Go(func() {
+			defer close(read)
+			if n, err := io.CopyN(got[i], end, int64(size)); err != nil {
+				t.Errorf("end %d: after %d of %d bytes: %v", i, n, size, err)
+			}
+		})
+		work.Go(func() {
+			<-read // acknowledgements arrive by reading, until the other end has written everything
+			if _, err := io.ReadFull(end, make([]byte, 1)); err != nil {
+				t.Errorf("end %d: at the end: %v", i, err)
+			}
+		})
+		work.Go(func() {
+			random, source := rand.New(rand.NewPCG(uint64(i), 0)), rand.NewChaCha8([32]byte{byte(i)})
+			for left := size; left > 0; {
+				p := make([]byte, min(left, 1+random.IntN(100_000)))
+				source.Read(p)
+				sent[i].Write(p)
+				if _, err := end.Write(p); err != nil {
+					t.Errorf("end %d: %d bytes before the end: %v", i, left, err)
+					return
+				}
+				left -= len(p)
+			}
+			<-read
+			if _, err := end.Write([]byte("x")); err != nil {
+				t.Errorf("end %d: at the end: %v", i, err)
+			}
+		})
+	}
+	work.Wait()
+	if !bytes.Equal(sent[0].Sum(nil), got[1].Sum(nil)) || !bytes.Equal(sent[1].Sum(nil), got[0].Sum(nil)) {
+		t.Error("other bytes arrived than were sent")
+	}
+}
+
+func TestBothWays(t *testing.T) {
+	nothingStays(t)
+	h, s, _ := pair(t, Timeouts{})
+	both(t, h, s, 20<<20)
+	if _, err := h.Write([]byte("the last")); err != nil {
+		t.Error(err)
+	}
+	h.Close()
+	p, err := io.ReadAll(s)
+	if err != nil || string(p) != "the last" {
+		t.Errorf("got %q, %v", p, err)
+	}
+	if _, err := s.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("writing to a closed stream: %v", err)
+	}
+	if n, err := h.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("reading after Close: %d, %v", n, err)
+	}
+	if err := errors.Join(h.Close(), s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A proxy cuts the connection hundreds of times, at random bytes of either direction, while both ends send megabytes.
+func TestCutHundredsOfTimes(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, Timeouts{})
+	p := newProxy(t, e.address)
+	p.most.Store(100_000)
+	h, err := e.dial(t, p.address, 1, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, h, e.next(t), 12<<20)
+	if n := p.cuts.Load(); n < 200 {
+		t.Errorf("it was cut %d times only", n)
+	}
+	t.Logf("cut %d times", p.cuts.Load())
+	h.Close()
+	p.close()
+}
+
+// On a link of 2 MB a second that is cut too, no bound is mistaken for the peer's silence.
+func TestSlowLink(t *testing.T) {
+	nothingStays(t)
+	timeouts := Timeouts{Beat: 50 * time.Millisecond, Silence: 2 * time.Second, Patience: 10 * time.Second}
+	e := listen(t, timeouts)
+	p := newProxy(t, e.address)
+	p.pause.Store(int64(2 * time.Millisecond))
+	p.most.Store(1 << 20)
+	h, err := e.dial(t, p.address, 1, timeouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, h, e.next(t), 3<<20)
+	h.Close()
+	p.close()
+}
+
+// A peer that is silent is noticed: the connection is made again, and when that fails the stream ends on both sides.
+func TestSilence(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, short)
+	p := newProxy(t, e.address)
+	h, err := e.dial(t, p.address, 1, short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.next(t)
+	both(t, h, s, 1000)
+	p.hold.Store(true)
+	began := time.Now()
+	for name, end := range map[string]*Stream{"host": h, "supervisor": s} {
+		if _, err := end.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := end.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if took := time.Since(began); took < short.Patience || took > 10*short.Patience {
+		t.Errorf("noticed after %v", took)
+	}
+	p.close()
+}
+
+// A short silence costs nothing.
+func TestSilenceForAMoment(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, Timeouts{Beat: 20 * time.Millisecond, Silence: 200 * time.Millisecond, Handshake: 200 * time.Millisecond})
+	p := newProxy(t, e.address)
+	h, err := e.dial(t, p.address, 1, e.timeouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.next(t)
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(io.Discard, h) }) // notices the silence
+	p.hold.Store(true)
+	if _, err := h.Write([]byte("late")); err != nil {
+		t.Error(err)
+	}
+	<-h.cut // it has; the stream's own goroutine may have seen it before
+	p.hold.Store(false)
+	q := make([]byte, 4)
+	if _, err := io.ReadFull(s, q); err != nil || string(q) != "late" {
+		t.Errorf("got %q, %v", q, err)
+	}
+	h.Close()
+	s.Close()
+	reading.Wait()
+	p.close()
+}
+
+func TestOwners(t *testing.T) {
+	nothingStays(t)
+	first, s, e := pair(t, Timeouts{})
+	if _, err := e.dial(t, e.address, 1, Timeouts{}); !errors.Is(err, frame.ErrTaken) {
+		t.Errorf("another host with the same epoch: %v", err)
+	}
+	both(t, first, s, 1000)
+	second, err := e.dial(t, e.address, 7, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the supervisor's end of the old stream: %v", err)
+	}
+	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, frame.ErrTaken) {
+		t.Errorf("the old host: %v", err)
+	}
+	if _, err := e.dial(t, e.address, 6, Timeouts{}); !errors.Is(err, frame.ErrTaken) {
+		t.Errorf("an older host: %v", err)
+	}
+	both(t, second, e.next(t), 1000)
+	third, err := e.dial(t, e.address, 8, Timeouts{}) // nobody has taken the stream of this one before the next is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	fourth, err := e.dial(t, e.address, 9, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, fourth, e.next(t), 1000)
+	third.Close()
+	fourth.Close()
+	first.Close()
+	second.Close()
+}
+
+// What does not have the right certificate never gets to say anything.
+func TestStrangers(t *testing.T) {
+	nothingStays(t)
+	h, s, e := pair(t, Timeouts{})
+	other, own, err := NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tlsOf := func(identity []byte) *tls.Config {
+		c, err := hostTLS(identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	hosts, others, supervisors := tlsOf(e.host), tlsOf(other), tlsOf(own)
+	none := hosts.Clone()
+	none.Certificates = nil
+	mixed := hosts.Clone() // trusts the supervisor, but has another sandbox's certificate
+	mixed.Certificates = others.Certificates
+	wrongWay := hosts.Clone()
+	wrongWay.Certificates = supervisors.Certificates
+	old := hosts.Clone()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	for name, c := range map[string]*tls.Config{
+		"no certificate": none, "another sandbox's": mixed, "a supervisor's": wrongWay, "old TLS": old, "trusts another": others,
+	} {
+		conn, err := net.Dial("tcp", e.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure := tls.Client(conn, c)
+		err = secure.Handshake()
+		if err == nil {
+			_ = hello{newSession(), 99, 0}.write(secure)
+			_, err = secure.Read(make([]byte, 1))
+		}
+		if err == nil {
+			t.Errorf("%s: it was let in", name)
+		}
+		conn.Close()
+	}
+	both(t, h, s, 1000)
+	h.Close()
+}
+
+// talker speaks with the right certificate, but not as a host does.
+func (e *supervisorEnd) talker(t *testing.T) *tls.Conn {
+	t.Helper()
+	c, err := hostTLS(e.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", e.address, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// Hellos that are no hello, and resumptions that cannot be, change nothing for the host that is connected.
+func TestHellosThatLie(t *testing.T) {
+	nothingStays(t)
+	h, s, e := pair(t, Timeouts{})
+	both(t, h, s, 500_000)
+	s.mu.Lock()
+	from, to := s.out.from, s.out.to
+	s.mu.Unlock()
+	if from == 0 || from == to || to != 500_001 {
+		t.Fatalf("acknowledged %d of %d", from, to)
+	}
+	for name, c := range map[string]struct {
+		hello hello
+		want  error
+	}{
+		"beyond what was sent":        {hello{h.session, 1, to + 1}, errOver},
+		"below what was acknowledged": {hello{h.session, 1, from - 1}, errOver},
+		"the first hello again":       {hello{h.session, 1, 0}, errOver},
+		"far beyond":                  {hello{h.session, 1, 1<<64 - 1}, errOver},
+		"another session":             {hello{newSession(), 1, to}, frame.ErrTaken},
+		"a new owner with a past":     {hello{newSession(), 2, 1}, errOver},
+		"no epoch":                    {hello{h.session, 0, to}, io.EOF},
+	} {
+		conn := e.talker(t)
+		if err := c.hello.write(conn); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAnswer(conn); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, garbage := range map[string][]byte{
+		"zeros": make([]byte, 100), "text": []byte("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything\r\n\r\n"), "ff": bytes.Repeat([]byte{0xff}, 1<<16),
+	} {
+		conn := e.talker(t)
+		_, _ = conn.Write(garbage)
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Errorf("%s was answered", name)
+		}
+	}
+	both(t, h, s, 500_000)
+	h.Close()
+}
+
+// Records that no host sends end the stream, and nothing but that.
+func TestRecordsThatLie(t *testing.T) {
+	ack := func(n uint64) []byte {
+		return append(head(nil, kindAck, ackSize), byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	}
+	for name, record := range map[string][]byte{
+		"acknowledges what was not sent": ack(1001),
+		"acknowledges the end of time":   ack(1<<64 - 1),
+		"takes it back":                  append(ack(1000), ack(999)...),
+		"no such kind":                   head(nil, 9, 0),
+		"kind zero":                      head(nil, 0, 0),
+		"data without data":              head(nil, kindData, 0),
+		"too much at once":               head(nil, kindData, maxData+1),
+		"a long acknowledgement":         head(nil, kindAck, 9),
+		"a long close":                   head(nil, kindClose, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			nothingStays(t)
+			e := listen(t, Timeouts{})
+			conn := e.talker(t)
+			if err := (hello{newSession(), 1, 0}).write(conn); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readAnswer(conn); err != nil {
+				t.Fatal(err)
+			}
+			s := e.next(t)
+			if _, err := s.Write(make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil { // it was sent
+				t.Fatal(err)
+			}
+			_, _ = conn.Write(record)
+			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, frame.ErrProtocol) {
+				t.Errorf("got %v", err)
+			}
+			conn.Close()
+		})
+	}
+}
+
+// A supervisor that lies about what it has ends the stream of the host.
+func TestAnswersThatLie(t *testing.T) {
+	for name, a := range map[string]answer{
+		"more than was sent": {received: 1001},
+		"no verdict":         {verdict: 9},
+		"it has ended":       {verdict: over},
+		"taken":              {verdict: taken, epoch: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nothingStays(t)
+			host, own, err := NewIdentities()
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings, err := supervisorTLS(own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := tls.Listen("tcp", "127.0.0.1:0", settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var serving sync.WaitGroup
+			serving.Go(func() {
+				for honest := true; ; honest = false {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = readHello(c)
+					if !honest {
+						_ = a.write(c)
+						_, _ = io.Copy(io.Discard, c)
+					} else if (answer{epoch: 1}).write(c) == nil {
+						_, _ = io.CopyN(io.Discard, c, 1000)
+					}
+					c.Close()
+				}
+			})
+			h, err := Dial(t.Context(), Host{Dial: dialTo(l.Addr().String()), Identity: host, Epoch: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Write(make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = h.Read(make([]byte, 1))
+			want := frame.ErrProtocol
+			switch a.verdict {
+			case over:
+				want = io.EOF
+			case taken:
+				want = frame.ErrTaken
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			h.Close()
+			l.Close()
+			serving.Wait()
+		})
+	}
+}
+
+// Thousands of connections that say nothing, or nonsense, neither keep the host out nor stay.
+func TestFloodBeforeTheHandshake(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, short)
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	for range 4 {
+		flood.Go(func() {
+			var open []net.Conn
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					for _, c := range open {
+						c.Close()
+					}
+					return
+				default:
+				}
+				c, err := net.Dial("tcp", e.address)
+				if err != nil {
+					continue
+				}
+				if n%2 == 0 {
+					_, _ = c.Write([]byte("nonsense"))
+				}
+				if open = append(open, c); len(open) > 100 {
+					open[0].Close()
+					open = open[1:]
+				}
+				e.mu.Lock()
+				half := len(e.half)
+				e.mu.Unlock()
+				if half > maxHalf {
+					t.Errorf("%d connections are half open", half)
+				}
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	h, err := e.dial(t, e.address, 1, short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, h, e.next(t), 1<<20)
+	close(stop)
+	flood.Wait()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		e.mu.Lock()
+		half := len(e.half)
+		e.mu.Unlock()
+		if half == 0 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%d connections stay half open", half)
+		}
+	}
+	h.Close()
+}
+
+// A host that reads nothing takes no more memory than a backlog, and no more time than the stream's patience.
+func TestHostThatReadsNothing(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, short)
+	conn := e.talker(t)
+	if err := (hello{newSession(), 1, 0}).write(conn); err != nil {
+		t.Fatal(err)
+	}
+	s := e.next(t)
+	go func() { _, _ = io.Copy(io.Discard, s) }()
+	total := 0
+	for {
+		n, err := s.Write(make([]byte, 1<<16))
+		total += n
+		if err != nil {
+			break
+		}
+	}
+	if total > maxBacklog {
+		t.Errorf("%d bytes were taken for a host that acknowledges nothing", total)
+	}
+	conn.Close()
+}
+
+// Until a host has been told otherwise a supervisor that is gone is one that may come back; Gone tells.
+func TestGone(t *testing.T) {
+	nothingStays(t)
+	e := listen(t, Timeouts{})
+	var gone sync.Mutex
+	asked := 0
+	h, err := Dial(t.Context(), Host{Dial: dialTo(e.address), Identity: e.host, Epoch: 1, Gone: func(context.Context) bool {
+		gone.Lock()
+		defer gone.Unlock()
+		asked++
+		return asked > 3
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.next(t)
+	both(t, h, s, 1)
+	e.net.Close()
+	s.mu.Lock()
+	s.conn.Close()
+	s.mu.Unlock()
+	if _, err := h.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	if asked != 4 {
+		t.Errorf("asked %d times", asked)
+	}
+	h.Close()
+}
+
+func TestIdentitiesThatAreNone(t *testing.T) {
+	host, own, err := NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string][]byte{
+		"nothing": nil, "text": []byte("hello"), "half": host[:len(host)/2], "twice": append(bytes.Clone(host), own...),
+		"trailing": append(bytes.Clone(host), "x"...), "another's key": bytes.Replace(host, host[:100], own[:100], 1),
+		"no key": host[:bytes.Index(host, []byte("-----BEGIN PRIVATE"))],
+	} {
+		if _, err := hostTLS(p); !errors.Is(err, errIdentity) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := supervisorTLS(p); !errors.Is(err, errIdentity) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// nothingStays fails the test if goroutines stay when everything else of it is cleaned up.
+func nothingStays(t *testing.T) {
+	t.Helper()
+	current := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, current) })
+}
