@@ -1,8 +1,14 @@
 package driver
 
-import "context"
+import (
+	"context"
 
-// Dialed is a Driver whose supervisors listen, instead of being attached to. Its Attach is never called.
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// Dialed is a Driver whose supervisors listen. Attach is called for containers of the role Preparer only; the others run
+// the program that program.FindSupervisorFor finds. That listens at DefaultAddress, unless the driver adds another one to a container's Entrypoint:
+// host:port, or the path of a Unix socket.
 type Dialed interface {
 	// Endpoint returns where the supervisor of a started container listens. It may wait until that is known.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
@@ -15,4 +21,7 @@ type Endpoint struct {
 }
 
 // IdentityPath is where a Dialed driver puts a Container's Identity, readable by root only.
-const IdentityPath = "/.flynn-identity"
+const IdentityPath = frame.IdentityPath
+
+// DefaultAddress is where a supervisor listens.
+const DefaultAddress = frame.DefaultAddress
