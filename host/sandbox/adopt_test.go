@@ -48,6 +48,8 @@ type bareDriver struct {
 	removed []string
 }
 
+func (d *bareDriver) Binds() bool { return true }
+
 func (d *bareDriver) Ping(context.Context) error { return nil }
 
 func (d *bareDriver) List(context.Context, string) ([]driver.Owned, error) { return d.owned, nil }

@@ -12,7 +12,7 @@ import (
 // A connection begins with the host's hello, which the supervisor answers. All numbers are big endian.
 //
 //	hello   8 bytes magic, 16 bytes session, 8 bytes epoch, 8 bytes received
-//	answer  8 bytes magic, 1 byte verdict, 7 bytes zero, 8 bytes epoch, 8 bytes received
+//	answer  8 bytes magic, 1 byte status, 7 bytes zero, 8 bytes epoch, 8 bytes received
 //
 // A session is the random name of one stream; received is how many bytes of the stream the sender has.
 const (
@@ -34,17 +34,17 @@ type hello struct {
 	received uint64
 }
 
-// verdict is what the supervisor says to a hello.
-type verdict byte
+// status is what the supervisor says to a hello.
+type status byte
 
 const (
-	welcome verdict = 0
-	taken   verdict = 1 // another host has the sandbox
-	over    verdict = 2 // there is no such stream any more, or the host cannot have received so much or so little of it
+	welcome status = 0
+	taken   status = 1 // another host has the sandbox
+	over    status = 2 // there is no such stream any more, or the host cannot have received so much or so little of it
 )
 
 type answer struct {
-	verdict  verdict
+	status   status
 	epoch    uint64
 	received uint64
 }
@@ -71,7 +71,7 @@ func readHello(r io.Reader) (h hello, err error) {
 }
 
 func (a answer) write(w io.Writer) error {
-	p := append([]byte(magic), byte(a.verdict), 0, 0, 0, 0, 0, 0, 0)
+	p := append([]byte(magic), byte(a.status), 0, 0, 0, 0, 0, 0, 0)
 	p = binary.BigEndian.AppendUint64(p, a.epoch)
 	p = binary.BigEndian.AppendUint64(p, a.received)
 	_, err := w.Write(p)
@@ -83,11 +83,11 @@ func readAnswer(r io.Reader) (a answer, err error) {
 	if _, err := io.ReadFull(r, p[:]); err != nil {
 		return a, err
 	}
-	a = answer{verdict(p[8]), binary.BigEndian.Uint64(p[16:]), binary.BigEndian.Uint64(p[24:])}
+	a = answer{status(p[8]), binary.BigEndian.Uint64(p[16:]), binary.BigEndian.Uint64(p[24:])}
 	if string(p[:8]) != magic || string(p[9:16]) != "\x00\x00\x00\x00\x00\x00\x00" {
 		return a, fmt.Errorf("%w begins with %.8q", errProtocol, p[:8])
 	}
-	switch a.verdict {
+	switch a.status {
 	case welcome:
 		return a, nil
 	case taken:
@@ -95,5 +95,5 @@ func readAnswer(r io.Reader) (a answer, err error) {
 	case over:
 		return a, errOver
 	}
-	return a, fmt.Errorf("%w begins with verdict %d", errProtocol, a.verdict)
+	return a, fmt.Errorf("%w begins with status %d", errProtocol, a.status)
 }

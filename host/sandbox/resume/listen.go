@@ -101,7 +101,7 @@ func (l *Listener) greet(plain net.Conn) error {
 		return err
 	}
 	s, attempt, a := l.admit(h)
-	if err := a.write(secure); err != nil || a.verdict != welcome {
+	if err := a.write(secure); err != nil || a.status != welcome {
 		return errors.Join(err, errOver)
 	}
 	if err := plain.SetDeadline(time.Time{}); err != nil {
@@ -118,15 +118,15 @@ func (l *Listener) admit(h hello) (s *Stream, attempt int, a answer) {
 	case h.epoch > l.epoch && h.received == 0:
 		l.replace(newStream(h.session, h.epoch, l.timeouts))
 	case h.epoch > l.epoch:
-		return nil, 0, answer{verdict: over, epoch: l.epoch}
+		return nil, 0, answer{status: over, epoch: l.epoch}
 	case h.epoch < l.epoch || h.session != l.stream.session:
-		return nil, 0, answer{verdict: taken, epoch: l.epoch}
+		return nil, 0, answer{status: taken, epoch: l.epoch}
 	}
 	received, attempt, err := l.stream.resume(h.received)
 	if err != nil {
-		return nil, 0, answer{verdict: over, epoch: l.epoch}
+		return nil, 0, answer{status: over, epoch: l.epoch}
 	}
-	return l.stream, attempt, answer{verdict: welcome, epoch: l.epoch, received: received}
+	return l.stream, attempt, answer{status: welcome, epoch: l.epoch, received: received}
 }
 
 // replace makes s the stream, and ends the one before.

@@ -293,7 +293,7 @@ func TestOwners(t *testing.T) {
 	second.Close()
 }
 
-// What does not have the right certificate never gets to say anything.
+// A peer without the right certificate never gets to say anything.
 func TestStrangers(t *testing.T) {
 	nothingStays(t)
 	h, s, e := pair(t, Timeouts{})
@@ -445,9 +445,9 @@ func TestRecordsThatLie(t *testing.T) {
 func TestAnswersThatLie(t *testing.T) {
 	for name, a := range map[string]answer{
 		"more than was sent": {received: 1001},
-		"no verdict":         {verdict: 9},
-		"it has ended":       {verdict: over},
-		"taken":              {verdict: taken, epoch: 5},
+		"no status":          {status: 9},
+		"it has ended":       {status: over},
+		"taken":              {status: taken, epoch: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nothingStays(t)
@@ -490,7 +490,7 @@ func TestAnswersThatLie(t *testing.T) {
 			}
 			_, err = h.Read(make([]byte, 1))
 			want := frame.ErrProtocol
-			switch a.verdict {
+			switch a.status {
 			case over:
 				want = io.EOF
 			case taken:

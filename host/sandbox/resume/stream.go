@@ -201,8 +201,8 @@ func (s *Stream) take(c *conn, n int, err error) int {
 	return n
 }
 
-// Write implements io.Writer. What it returns as written reaches the peer, also over a later connection, unless the stream ends before. It
-// waits while too much is on its way.
+// Write implements io.Writer. Written bytes reach the peer, also over a later connection, unless the stream ends before. It waits while too
+// much is on its way.
 func (s *Stream) Write(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
