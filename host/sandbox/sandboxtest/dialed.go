@@ -41,7 +41,14 @@ func (h Host) Dialed(t testing.TB, tcp bool) *Dialed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	return &Dialed{Driver: h.Driver, Folder: folder, TCP: tcp, t: t}
+	d := h.DialedIn(t, folder)
+	d.TCP = tcp
+	return d
+}
+
+// DialedIn returns such a driver with the folder of another one.
+func (h Host) DialedIn(t testing.TB, folder string) *Dialed {
+	return &Dialed{Driver: h.Driver, Folder: folder, t: t}
 }
 
 // Adjust changes a configuration to this driver.
