@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -252,5 +254,40 @@ func TestOldOwnerIsRefused(t *testing.T) {
 	second.do(hostCall{Do: "destroy", Session: "s"})
 	if left := containers(t, h, order.Instance); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// BenchmarkDialed compares a command by the ways to a supervisor: the attached streams, the control socket, and TLS over a Unix socket and over
+// the loopback. They alternate, so that whatever else the machine does concerns them all. Figures are medians.
+func BenchmarkDialed(b *testing.B) {
+	h := sandboxtest.Engine(b)
+	m, config := h.Manager(b)
+	streams := config.Spec
+	streams.Runtime = "runc" // named, so without a control socket
+	sides := []struct {
+		name    string
+		session *sandbox.Session
+		took    []time.Duration
+	}{
+		{name: "attached", session: get(b, m, "streams", streams)},
+		{name: "control", session: get(b, m, "warm", config.Spec)},
+	}
+	for name, tcp := range map[string]bool{"tls-unix": false, "tls-tcp": true} {
+		m, config := h.Manager(b, h.Dialed(b, tcp).Adjust)
+		sides = append(sides, sides[0])
+		sides[len(sides)-1].name, sides[len(sides)-1].session = name, get(b, m, "s", config.Spec)
+	}
+	for b.Loop() {
+		for i := range sides {
+			began := time.Now()
+			if err := execHello(b.Context(), sides[i].session); err != nil {
+				b.Fatal(err)
+			}
+			sides[i].took = append(sides[i].took, time.Since(began))
+		}
+	}
+	for _, s := range sides {
+		slices.Sort(s.took)
+		b.ReportMetric(float64(s.took[len(s.took)/2].Microseconds()), s.name+"-µs")
 	}
 }

@@ -185,7 +185,7 @@ type Images interface {
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
-	// State and Image are set for containers: a state such as running or paused, and the image it was made from.
+	// State and Image are set for containers: a state such as running, paused, exited or dead, and the image it was made from.
 	State, Image string
 	Created      time.Time // set for containers and images
 }

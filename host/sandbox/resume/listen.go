@@ -107,6 +107,7 @@ func (l *Listener) greet(plain net.Conn) error {
 	if err := plain.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
+	l.leave(plain)
 	return s.attach(newConn(secure, raw), attempt, h.received)
 }
 
