@@ -243,6 +243,11 @@ func TestOldOwnerIsRefused(t *testing.T) {
 		t.Errorf("the old owner was told %q", a.Error)
 	}
 	first.do(hostCall{Do: "reconcile"})
+	if beside := newHost(t, order); beside.first.Stats.Adopted != 0 {
+		t.Errorf("a third host has adopted it too: %+v", beside.first.Stats)
+	} else {
+		beside.do(hostCall{Do: "end"})
+	}
 	n := counted(t, second.do(hostCall{Do: "output", Session: "s", ID: p.ID}).Text)
 	if a := first.do(hostCall{Do: "end"}); a.Stats.Detached != 0 {
 		t.Errorf("the old owner has detached %d", a.Stats.Detached)

@@ -645,3 +645,67 @@ func nothingStays(t *testing.T) {
 	current := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, current) })
 }
+
+// FuzzHellos: nothing that is accepted as the beginning of a connection says something else when it is written again.
+func FuzzHellos(f *testing.F) {
+	var p bytes.Buffer
+	_ = hello{newSession(), 3, 1 << 40}.write(&p)
+	f.Add(p.Bytes())
+	p.Reset()
+	_ = answer{welcome, 3, 1 << 40}.write(&p)
+	f.Add(p.Bytes())
+	f.Fuzz(func(t *testing.T, p []byte) {
+		var again bytes.Buffer
+		if h, err := readHello(bytes.NewReader(p)); err == nil {
+			if _ = h.write(&again); h.epoch == 0 || !bytes.Equal(again.Bytes(), p[:helloSize]) {
+				t.Errorf("%x became %x", p, again.Bytes())
+			}
+		}
+		again.Reset()
+		if a, err := readAnswer(bytes.NewReader(p)); err == nil {
+			if _ = a.write(&again); a.status != welcome || !bytes.Equal(again.Bytes(), p[:answerSize]) {
+				t.Errorf("%x became %x", p, again.Bytes())
+			}
+		}
+	})
+}
+
+// FuzzRecords: whatever a peer sends, the stream delivers the bytes of its data records, and its backlog stays one.
+func FuzzRecords(f *testing.F) {
+	f.Add(append(head(nil, kindData, 3), "abc"...))
+	f.Add(append(head(nil, kindAck, ackSize), 0, 0, 0, 0, 0, 0, 0, 5))
+	f.Add(head(nil, kindClose, 0))
+	f.Add(append(head(head(nil, kindData, 0), kindAck, 9), 0xff))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		near, far := net.Pipe()
+		defer far.Close()
+		s := newStream(newSession(), 1, Timeouts{}.withDefaults())
+		defer s.Close()
+		_, attempt, err := s.begin()
+		if err == nil {
+			err = s.attach(newConn(near, newRecords(near)), attempt, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = far.Write(p)
+			far.Close()
+		}()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() {
+			select {
+			case <-s.cut: // no other connection comes
+				s.end(io.EOF)
+			case <-s.ctx.Done():
+			}
+		}()
+		n, _ := io.Copy(io.Discard, s)
+		if n > int64(len(p)) {
+			t.Errorf("%d bytes of %d", n, len(p))
+		}
+		if s.out.from > s.out.to || s.out.len() > maxBacklog {
+			t.Errorf("backlog from %d to %d", s.out.from, s.out.to)
+		}
+	})
+}
