@@ -16,6 +16,7 @@ type proxy struct {
 	most    atomic.Int64 // bytes after which a connection is cut at the latest; 0 for never
 	pause   atomic.Int64 // after each piece of at most 4 KiB
 	hold    atomic.Bool  // nothing passes
+	half    atomic.Bool  // only the host's side is cut, and the supervisor does not learn of it
 	cuts    atomic.Int64
 	l       net.Listener
 	work    sync.WaitGroup
@@ -50,15 +51,15 @@ func (p *proxy) accept() {
 			a.Close()
 			continue
 		}
-		p.work.Go(func() { p.pass(a, b) })
-		p.work.Go(func() { p.pass(b, a) })
+		p.work.Go(func() { p.pass(a, b, a) })
+		p.work.Go(func() { p.pass(b, a, a) })
 	}
 }
 
 // pass copies until a random number of bytes has passed, of which the last piece arrives in part.
-func (p *proxy) pass(from, to net.Conn) {
-	defer from.Close()
+func (p *proxy) pass(from, to, host net.Conn) {
 	defer to.Close()
+	defer from.Close()
 	most := p.most.Load()
 	left := 1 + rand.IntN(int(max(most, 1)))
 	buf := make([]byte, 4<<10)
@@ -78,6 +79,10 @@ func (p *proxy) pass(from, to net.Conn) {
 		if most > 0 && n >= left {
 			_, _ = to.Write(buf[:left])
 			p.cuts.Add(1)
+			if p.half.Load() {
+				host.Close()
+				<-p.over
+			}
 			return
 		}
 		left -= n

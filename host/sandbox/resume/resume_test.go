@@ -168,21 +168,52 @@ func TestBothWays(t *testing.T) {
 
 // A proxy cuts the connection hundreds of times, at random bytes of either direction, while both ends send megabytes.
 func TestCutHundredsOfTimes(t *testing.T) {
+	for name, half := range map[string]bool{"both sides": false, "the host's side": true} {
+		t.Run(name, func(t *testing.T) {
+			nothingStays(t)
+			e := listen(t, Timeouts{})
+			p := newProxy(t, e.address)
+			p.most.Store(100_000)
+			p.half.Store(half)
+			h, err := e.dial(t, p.address, 1, Timeouts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			both(t, h, e.next(t), 6<<20)
+			if n := p.cuts.Load(); n < 100 {
+				t.Errorf("it was cut %d times only", n)
+			}
+			t.Logf("cut %d times", p.cuts.Load())
+			h.Close()
+			p.close()
+		})
+	}
+}
+
+// Bytes that were read from a connection when another one was begun come again over that, and do not count.
+func TestBytesOfAReplacedConnection(t *testing.T) {
 	nothingStays(t)
-	e := listen(t, Timeouts{})
-	p := newProxy(t, e.address)
-	p.most.Store(100_000)
-	h, err := e.dial(t, p.address, 1, Timeouts{})
-	if err != nil {
+	near, far := net.Pipe()
+	defer far.Close()
+	s := newStream(newSession(), 1, Timeouts{}.withDefaults())
+	defer s.Close()
+	_, attempt, err := s.begin()
+	c := newConn(near, newRecords(near))
+	if err := errors.Join(err, s.attach(c, attempt, 0)); err != nil {
 		t.Fatal(err)
 	}
-	both(t, h, e.next(t), 12<<20)
-	if n := p.cuts.Load(); n < 200 {
-		t.Errorf("it was cut %d times only", n)
+	if n := s.take(c, 5, nil); n != 5 {
+		t.Errorf("%d bytes counted", n)
 	}
-	t.Logf("cut %d times", p.cuts.Load())
-	h.Close()
-	p.close()
+	if received, _, err := s.begin(); err != nil || received != 5 {
+		t.Errorf("%d received (%v)", received, err)
+	}
+	if n := s.take(c, 5, nil); n != 0 || s.received != 5 {
+		t.Errorf("%d bytes counted, %d in all", n, s.received)
+	}
+	if err := s.attach(c, attempt, 0); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("an attempt that another one has overtaken: %v", err)
+	}
 }
 
 // On a link of 2 MB a second that is cut too, no bound is mistaken for the peer's silence.
