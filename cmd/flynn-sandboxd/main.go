@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/flynnhost/flynn/host/sandbox/native/within"
 	"github.com/flynnhost/flynn/host/sandbox/supervise"
 )
 
@@ -16,11 +15,7 @@ func main() {
 	if name, is := supervise.CalledAs(os.Args); is {
 		os.Exit(supervise.CallBridge(name, os.Args[1:]))
 	}
-	run := func() error { return supervise.Run(os.Args[1:]) }
-	if len(os.Args) == 2 && os.Args[1] == within.Word {
-		run = within.Enter
-	}
-	if err := run(); err != nil {
+	if err := supervise.Run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd:", err)
 		os.Exit(1)
 	}

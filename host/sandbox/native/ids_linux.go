@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,38 +112,45 @@ func subordinate(file string, uid int) (int, error) {
 	return 0, fmt.Errorf("%s has no range of %d ids for user %s: %s", file, spareCount+1, names[len(names)-1], hint)
 }
 
-// attributes returns how a process starts whose ids are mapped like that.
-func (m ids) attributes(attr *syscall.SysProcAttr) {
-	if !m.direct {
-		return
-	}
-	attr.UidMappings, attr.GidMappings = ranges(m.users), ranges(m.groups)
-	attr.GidMappingsEnableSetgroups = m.single == ""
-}
-
-func ranges(all []mapping) (out []syscall.SysProcIDMap) {
-	for _, m := range all {
-		out = append(out, syscall.SysProcIDMap{ContainerID: m.inside, HostID: m.outside, Size: m.size})
-	}
-	return out
-}
-
-// apply maps the ids of a started process, unless its start did.
+// apply maps the ids of a started process.
 func (m ids) apply(pid int) error {
 	if m.direct {
-		return nil
+		return m.write(pid)
 	}
+	var calls errgroup.Group
 	for _, call := range []struct {
 		program string
 		maps    []mapping
 	}{{"newuidmap", m.users}, {"newgidmap", m.groups}} {
-		args := []string{strconv.Itoa(pid)}
-		for _, one := range call.maps {
-			args = append(args, strconv.Itoa(one.inside), strconv.Itoa(one.outside), strconv.Itoa(one.size))
-		}
-		if said, err := exec.Command(call.program, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", call.program, err, strings.TrimSpace(string(said)))
+		args := append([]string{strconv.Itoa(pid)}, strings.Fields(lines(call.maps))...)
+		calls.Go(func() error {
+			if said, err := exec.Command(call.program, args...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", call.program, err, strings.TrimSpace(string(said)))
+			}
+			return nil
+		})
+	}
+	return calls.Wait()
+}
+
+// write maps the ids without the system's programs. The kernel wants a single group's process to give up the right to set groups first.
+func (m ids) write(pid int) error {
+	groups := "allow"
+	if m.single != "" {
+		groups = "deny"
+	}
+	for _, file := range []struct{ name, text string }{{"uid_map", lines(m.users)}, {"setgroups", groups}, {"gid_map", lines(m.groups)}} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file.name), []byte(file.text), 0); err != nil {
+			return fmt.Errorf("map the ids of a sandbox: %w", err)
 		}
 	}
 	return nil
+}
+
+// lines are the lines of a file such as uid_map; see user_namespaces(7).
+func lines(maps []mapping) (text string) {
+	for _, one := range maps {
+		text += fmt.Sprintf("%d %d %d\n", one.inside, one.outside, one.size)
+	}
+	return text
 }

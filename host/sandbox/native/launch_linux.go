@@ -2,12 +2,10 @@ package native
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,8 +21,6 @@ import (
 const (
 	// setUpTimeout bounds the time until the supervisor executes.
 	setUpTimeout = 10 * time.Second
-	// maxReport bounds why a sandbox could not be set up.
-	maxReport = 4 << 10
 	// ownTasks is added to the workload's process limit for the supervisor's own threads.
 	ownTasks  = 32
 	openFiles = 1024
@@ -42,7 +38,7 @@ var hostFiles = []string{
 // within returns the inside of a sandbox.
 func (d *Driver) within(id string, c driver.Container) within.Config {
 	w := within.Config{
-		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", OpenFiles: openFiles,
+		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", OpenFiles: openFiles, CPUs: c.CPUs,
 		Files: []within.File{
 			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
@@ -112,48 +108,43 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 		return nil, err
 	}
 	w.Counters = group.shown()
-	configFar, config, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	report, reportFar, err := os.Pipe()
-	if err != nil {
-		closeFiles(configFar, config)
-		return nil, err
-	}
-	defer closeFiles(config, report)
-	cmd := &exec.Cmd{
-		Path: d.supervisor, Args: []string{"flynn-sandboxd", within.Word}, Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off"},
-		Stdin: s.inFar, Stdout: s.outFar, Stderr: s.far, ExtraFiles: []*os.File{configFar, reportFar},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: flags(c), AmbientCaps: setUpCapabilities},
-	}
-	d.ids.attributes(cmd.SysProcAttr)
-	err = cmd.Start()
-	closeFiles(configFar, reportFar)
+	p, err := w.Start(namespaces(c), s.inFar, s.outFar, s.far)
 	if err != nil {
 		return nil, explain(err)
 	}
-	l = living(cmd)
-	if err = l.setUp(ctx, d.ids, group, w, config, report); err != nil {
+	l = living(p.PID)
+	if err = admit(ctx, p, d.ids, group); err != nil {
+		p.Close()
 		return nil, errors.Join(err, l.end(context.WithoutCancel(ctx)))
 	}
 	s.started()
 	return l, nil
 }
 
-// flags are the namespaces of a sandbox.
-func flags(c driver.Container) uintptr {
+// admit maps the ids of a process and limits it, and returns once its supervisor executes.
+func admit(ctx context.Context, p *within.Process, mapped ids, group *group) error {
+	if err := mapped.apply(p.PID); err != nil {
+		return err
+	}
+	if err := p.Admit(); err != nil {
+		return fmt.Errorf("set a sandbox up: %w", err)
+	}
+	if err := group.join(p.PID); err != nil {
+		return err
+	}
+	if err := p.Admit(); err != nil {
+		return fmt.Errorf("set a sandbox up: %w", err)
+	}
+	return p.Wait(ctx, setUpTimeout)
+}
+
+// namespaces are the flags of the namespaces of a sandbox.
+func namespaces(c driver.Container) uintptr {
 	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
 	if c.Network != "host" {
 		f |= unix.CLONE_NEWNET
 	}
 	return f
-}
-
-// setUpCapabilities are what the process has in its own namespaces, and nowhere else, until it executes the supervisor.
-var setUpCapabilities = []uintptr{
-	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_RESOURCE,
-	unix.CAP_SYS_PTRACE,
 }
 
 // explain says what an error of the start of a process in namespaces means.
@@ -175,45 +166,19 @@ type life struct {
 }
 
 // living returns the life of a started process, and reaps it.
-func living(cmd *exec.Cmd) *life {
-	l := &life{pid: cmd.Process.Pid, gone: make(chan struct{})}
+func living(pid int) *life {
+	l := &life{pid: pid, gone: make(chan struct{})}
 	if p, ok := ps.Find(l.pid); ok {
 		l.began = p.Started
 	}
+	started, err := os.FindProcess(pid)
 	go func() {
 		defer close(l.gone)
-		_ = cmd.Wait()
+		if err == nil {
+			_, _ = started.Wait()
+		}
 	}()
 	return l
-}
-
-// setUp has the process set itself up.
-func (l *life) setUp(ctx context.Context, mapped ids, group *group, w within.Config, config, report *os.File) error {
-	if err := group.join(l.pid); err != nil {
-		return err
-	}
-	if err := mapped.apply(l.pid); err != nil {
-		return err
-	}
-	deadline := time.Now().Add(setUpTimeout)
-	if until, ok := ctx.Deadline(); ok && until.Before(deadline) {
-		deadline = until
-	}
-	if err := errors.Join(config.SetDeadline(deadline), report.SetDeadline(deadline)); err != nil {
-		return err
-	}
-	if err := json.NewEncoder(config).Encode(w); err != nil {
-		return fmt.Errorf("send the configuration: %w", err)
-	}
-	_ = config.Close()
-	said, err := io.ReadAll(io.LimitReader(report, maxReport))
-	switch {
-	case err != nil:
-		return fmt.Errorf("it was not set up in time: %w", err)
-	case len(said) > 0:
-		return errors.New(string(said))
-	}
-	return nil
 }
 
 // regain returns the life that a record names.

@@ -1,21 +1,13 @@
-// Package within turns a process in fresh namespaces into process 1 of a native sandbox: it builds the sandbox's view of files, drops what
-// the process may do, and executes the sandbox's supervisor.
+// Package within makes the first process of a native sandbox: it builds the sandbox's view of files, drops what the process may do, and
+// executes the sandbox's supervisor.
 //
-// Package native starts the process, which is flynn-sandboxd under the name Word, and sends it a Config. Start with Enter (enter_linux.go);
-// view_linux.go mounts the files. Nothing of a session runs before all of it is done, and
-// any failure ends the process.
+// Start with Config.Start (start_linux.go), which package native calls. The process is a fork of the host's. Everything that it does is a
+// list of system calls that is made in advance (plan_linux.go): its files (view_linux.go), what it may do with them (landlock_linux.go), and
+// its privileges (privileges_linux.go). So a sandbox costs no start of another program, and nothing is decided in a half-made one. Nothing of
+// a session runs before all of it is done, and any failure ends the process.
 package within
 
-// Word as the first argument of flynn-sandboxd makes it the first process of a native sandbox.
-const Word = "native"
-
-// ConfigFD is the descriptor from which Enter reads its Config, and ReportFD that to which it writes why it failed, or nothing.
-const (
-	ConfigFD = 3
-	ReportFD = 4
-)
-
-// Config describes a sandbox to Enter.
+// Config describes a sandbox.
 type Config struct {
 	// Root is an empty folder of the host on which the view of files is mounted.
 	Root string
@@ -34,6 +26,8 @@ type Config struct {
 	Loopback bool
 	// OpenFiles and Processes are resource limits; 0 for none.
 	OpenFiles, Processes uint64
+	// CPUs limits how many processors the supervisor uses; 0 for all.
+	CPUs float64
 	// Single is whether the sandbox has one user, who is the supervisor's and the workload's alike.
 	Single bool
 	// Probe ends the process instead of executing Argv, once everything is set up.
