@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/cgroup"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
 // controllers are those that limit a sandbox.
@@ -158,14 +161,24 @@ func settings(controller string, unified bool, c driver.Container) []setting {
 	return []setting{{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false}, {"cpu.cfs_quota_us", quota, false}}
 }
 
-// join puts a process into the groups.
-func (g *group) join(pid int) error {
-	for _, dir := range g.dirs {
-		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return fmt.Errorf("limit a sandbox: %w", err)
-		}
+// open opens what a process needs to join the groups.
+func (g *group) open() (out within.Groups, err error) {
+	door := "tasks" // unlike that of all threads, it needs no lock of the whole system
+	if g.unified {
+		door = "cgroup.procs"
 	}
-	return nil
+	for _, dir := range slices.Compact(slices.Sorted(maps.Values(g.dirs))) {
+		f, err := os.OpenFile(filepath.Join(dir, door), os.O_WRONLY, 0)
+		if err == nil && g.unified {
+			out.Folder, err = os.Open(dir)
+		}
+		if err != nil {
+			closeFiles(append(out.Doors, f)...)
+			return within.Groups{}, fmt.Errorf("limit a sandbox: %w", err)
+		}
+		out.Doors = append(out.Doors, f)
+	}
+	return out, nil
 }
 
 // shown are the folders whose counters the sandbox may read, by their name below /sys/fs/cgroup.

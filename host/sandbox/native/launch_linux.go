@@ -108,12 +108,17 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 		return nil, err
 	}
 	w.Counters = group.shown()
-	p, err := w.Start(namespaces(c), s.inFar, s.outFar, s.far)
+	doors, err := group.open()
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.Start(namespaces(c), within.Streams{In: s.inFar, Out: s.outFar, Err: s.far}, doors)
+	closeFiles(append(doors.Doors, doors.Folder)...)
 	if err != nil {
 		return nil, explain(err)
 	}
 	l = living(p.PID)
-	if err = admit(ctx, p, d.ids, group); err != nil {
+	if err = admit(ctx, p, d.ids); err != nil {
 		p.Close()
 		return nil, errors.Join(err, l.end(context.WithoutCancel(ctx)))
 	}
@@ -121,15 +126,9 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 	return l, nil
 }
 
-// admit maps the ids of a process and limits it, and returns once its supervisor executes.
-func admit(ctx context.Context, p *within.Process, mapped ids, group *group) error {
+// admit maps the ids of a process, and returns once its supervisor executes.
+func admit(ctx context.Context, p *within.Process, mapped ids) error {
 	if err := mapped.apply(p.PID); err != nil {
-		return err
-	}
-	if err := p.Admit(); err != nil {
-		return fmt.Errorf("set a sandbox up: %w", err)
-	}
-	if err := group.join(p.PID); err != nil {
 		return err
 	}
 	if err := p.Admit(); err != nil {
@@ -138,9 +137,9 @@ func admit(ctx context.Context, p *within.Process, mapped ids, group *group) err
 	return p.Wait(ctx, setUpTimeout)
 }
 
-// namespaces are the flags of the namespaces of a sandbox.
+// namespaces are the flags of the namespaces of a sandbox, except that of control groups, which begins at the group that it joins.
 func namespaces(c driver.Container) uintptr {
-	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
 	if c.Network != "host" {
 		f |= unix.CLONE_NEWNET
 	}

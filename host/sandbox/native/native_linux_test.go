@@ -76,7 +76,7 @@ func manager(t testing.TB) *sandbox.Manager {
 // TestWhatASandboxSees runs commands that look for the host.
 func TestWhatASandboxSees(t *testing.T) {
 	if isolate.Test(t) {
-		look(t, ".flynn-sandboxd bash exe ps ")
+		look(t, ".flynn-sandboxd bash ps ")
 	}
 }
 

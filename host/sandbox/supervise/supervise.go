@@ -31,11 +31,8 @@ import (
 const maxRequests = 512
 
 // Run serves the host on the standard streams until stdin ends. args follow the program's name: the nonce, or the word that makes this
-// process a parked helper or change the owner of a volume.
+// process change the owner of a volume.
 func Run(args []string) error {
-	if len(args) == 1 && args[0] == parkedWord {
-		return runParked()
-	}
 	if len(args) > 0 && args[0] == ownWord {
 		return runOwn(args[1:])
 	}
@@ -178,7 +175,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	dropHandlers()
 	spareProcessor()
-	warmThreads(spareThreads)
+	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
@@ -200,6 +197,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if err := s.guard.park(); err != nil {
 		return err
 	}
+	<-warm
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()

@@ -25,6 +25,15 @@ const (
 	firstFree = 5
 )
 
+// Streams are what the process has as its standard descriptors.
+type Streams struct{ In, Out, Err *os.File }
+
+// Groups are the control groups of the process.
+type Groups struct {
+	Doors  []*os.File // files to which the process writes 0, which moves it into their groups
+	Folder *os.File   // a group of version 2 in which it starts, if the kernel can do that; may be nil
+}
+
 // Process is a process that sets itself up.
 type Process struct {
 	PID     int
@@ -33,9 +42,8 @@ type Process struct {
 	report  *os.File
 }
 
-// Start starts the process that becomes the first one of a sandbox, in new namespaces, with these descriptors as its standard ones. It waits
-// for Admit. The caller reaps it.
-func (c Config) Start(namespaces uintptr, stdin, stdout, stderr *os.File) (_ *Process, err error) {
+// Start starts the process that becomes the first one of a sandbox, in new namespaces. It waits for Admit. The caller reaps it.
+func (c Config) Start(namespaces uintptr, streams Streams, groups Groups) (_ *Process, err error) {
 	p := &plan{paths: map[string]kind{"": folder}}
 	var fds []int
 	defer func() {
@@ -53,8 +61,12 @@ func (c Config) Start(namespaces uintptr, stdin, stdout, stderr *os.File) (_ *Pr
 		return nil, err
 	}
 	fds = append(fds, report, reportFar)
+	p.step("join its control groups")
+	for _, door := range groups.Doors {
+		p.do(unix.SYS_WRITE, door.Fd(), p.text("0"), 1)
+	}
 	p.step("start")
-	for to, from := range []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd(), uintptr(control), uintptr(reportFar)} {
+	for to, from := range []uintptr{streams.In.Fd(), streams.Out.Fd(), streams.Err.Fd(), uintptr(control), uintptr(reportFar)} {
 		fd, err := unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, firstFree) // above the numbers that it gets
 		if err != nil {
 			return nil, err
@@ -69,13 +81,26 @@ func (c Config) Start(namespaces uintptr, stdin, stdout, stderr *os.File) (_ *Pr
 	if err := c.compile(p); err != nil {
 		return nil, err
 	}
-	pid, err := rawfork.Start(namespaces, run, unsafe.Pointer(p))
+	pid, err := fork(namespaces, groups, p)
 	if err != nil {
 		return nil, err
 	}
 	started := &Process{PID: pid, steps: p.steps, control: hostEnd(controlFar, "control"), report: hostEnd(report, "report")}
 	fds = append(fds[4:], control, reportFar)
 	return started, nil
+}
+
+// fork starts the process in its group where the kernel can: to move it there may take as long as all else.
+func fork(namespaces uintptr, groups Groups, p *plan) (pid int, err error) {
+	if groups.Folder != nil {
+		all := p.calls
+		p.calls = all[len(groups.Doors):]
+		if pid, err = rawfork.Start(namespaces, int(groups.Folder.Fd()), run, unsafe.Pointer(p)); err == nil {
+			return pid, nil
+		}
+		p.calls = all
+	}
+	return rawfork.Start(namespaces, rawfork.Anywhere, run, unsafe.Pointer(p))
 }
 
 // pipe returns both ends of a pipe, the reading one first.
@@ -94,10 +119,13 @@ func hostEnd(fd int, name string) *os.File {
 // compile adds everything that the process does.
 func (c Config) compile(p *plan) error {
 	p.do(unix.SYS_CLOSE_RANGE, firstFree, uintptr(^uint32(0)), 0) // the host's
-	p.await("wait until its ids are mapped")
+	p.step("wait until its ids are mapped")
+	p.do(unix.SYS_READ, controlFD, hold(p, new(byte)), 1).want = 1 // 0 means that the host is gone
 	p.do(unix.SYS_SETSID)
 	p.do(unix.SYS_UMASK, 0o022)
 	c.becomeRoot(p)
+	p.step("hide the names of its control groups")
+	p.do(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
 	p.step("name the sandbox")
 	const name = "sandbox"
 	p.do(unix.SYS_SETHOSTNAME, p.text(name), uintptr(len(name)))
@@ -107,7 +135,6 @@ func (c Config) compile(p *plan) error {
 	}
 	c.limit(p)
 	c.landlock(p)
-	p.await("wait until it is in its control groups")
 	c.drop(p)
 	p.step("restrict system calls")
 	filter := callfilter.Program(c.Single)
@@ -124,13 +151,7 @@ func (c Config) compile(p *plan) error {
 	return nil
 }
 
-// await waits for the host. The end of the pipe means that the host is gone.
-func (p *plan) await(what string) {
-	p.step(what)
-	p.do(unix.SYS_READ, controlFD, hold(p, new(byte)), 1).want = 1
-}
-
-// Admit lets the process go on: first after its ids are mapped, then after it was put into its control groups.
+// Admit lets the process go on, after its ids are mapped.
 func (p *Process) Admit() error {
 	_, err := p.control.Write([]byte{1})
 	return err
