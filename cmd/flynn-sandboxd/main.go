@@ -1,13 +1,15 @@
 //go:build linux
 
-// Command flynn-sandboxd is process 1 in every sandbox container, and by another name a bridged command there. People
-// never run it by hand; package host/sandbox/supervise says what it does.
+// Command flynn-sandboxd is process 1 in every sandbox container, and by another name a bridged command there. By the word "native" it starts
+// sandboxes without an engine for a host. People never run it by hand; package host/sandbox/supervise says what it does, and package
+// host/sandbox/native/within how it starts sandboxes.
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
 	"github.com/flynnhost/flynn/host/sandbox/supervise"
 )
 
@@ -15,7 +17,11 @@ func main() {
 	if name, is := supervise.CalledAs(os.Args); is {
 		os.Exit(supervise.CallBridge(name, os.Args[1:]))
 	}
-	if err := supervise.Run(os.Args[1:]); err != nil {
+	run := func() error { return supervise.Run(os.Args[1:]) }
+	if len(os.Args) == 2 && os.Args[1] == within.Word {
+		run = within.Serve
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd:", err)
 		os.Exit(1)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/cgroup"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
-	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
 // controllers are those that limit a sandbox.
@@ -161,24 +160,26 @@ func settings(controller string, unified bool, c driver.Container) []setting {
 	return []setting{{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false}, {"cpu.cfs_quota_us", quota, false}}
 }
 
-// open opens what a process needs to join the groups.
-func (g *group) open() (out within.Groups, err error) {
+// open opens what a process needs to join the groups: files to write to, and a group of version 2 in which it can start.
+func (g *group) open() (doors []*os.File, folder *os.File, err error) {
 	door := "tasks" // unlike that of all threads, it needs no lock of the whole system
 	if g.unified {
 		door = "cgroup.procs"
 	}
 	for _, dir := range slices.Compact(slices.Sorted(maps.Values(g.dirs))) {
 		f, err := os.OpenFile(filepath.Join(dir, door), os.O_WRONLY, 0)
+		if err == nil {
+			doors = append(doors, f)
+		}
 		if err == nil && g.unified {
-			out.Folder, err = os.Open(dir)
+			folder, err = os.Open(dir)
 		}
 		if err != nil {
-			closeFiles(append(out.Doors, f)...)
-			return within.Groups{}, fmt.Errorf("limit a sandbox: %w", err)
+			closeFiles(append(doors, folder)...)
+			return nil, nil, fmt.Errorf("limit a sandbox: %w", err)
 		}
-		out.Doors = append(out.Doors, f)
 	}
-	return out, nil
+	return doors, folder, nil
 }
 
 // shown are the folders whose counters the sandbox may read, by their name below /sys/fs/cgroup.

@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// setUpTimeout bounds the time until the supervisor executes.
-	setUpTimeout = 10 * time.Second
 	// ownTasks is added to the workload's process limit for the supervisor's own threads.
 	ownTasks  = 32
 	openFiles = 1024
@@ -102,48 +100,27 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 			d.groups.remove(id)
 		}
 	}()
-	w.Single = d.ids.single != ""
+	w.Single, w.IDs = d.ids.single != "", d.ids.IDs
 	group, err := d.groups.add(id, c)
 	if err != nil {
 		return nil, err
 	}
 	w.Counters = group.shown()
-	doors, err := group.open()
+	doors, folder, err := group.open()
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.Start(namespaces(c), within.Streams{In: s.inFar, Out: s.outFar, Err: s.far}, doors)
-	closeFiles(append(doors.Doors, doors.Folder)...)
+	files := append([]*os.File{s.inFar, s.outFar, s.far}, doors...)
+	if folder != nil {
+		files = append(files, folder)
+	}
+	pid, process, err := d.server.start(ctx, d.supervisor, within.Request{Config: w, Doors: len(doors), Folder: folder != nil}, files...)
+	closeFiles(append(doors, folder)...)
 	if err != nil {
 		return nil, explain(err)
 	}
-	l = living(p.PID)
-	if err = admit(ctx, p, d.ids); err != nil {
-		p.Close()
-		return nil, errors.Join(err, l.end(context.WithoutCancel(ctx)))
-	}
 	s.started()
-	return l, nil
-}
-
-// admit maps the ids of a process, and returns once its supervisor executes.
-func admit(ctx context.Context, p *within.Process, mapped ids) error {
-	if err := mapped.apply(p.PID); err != nil {
-		return err
-	}
-	if err := p.Admit(); err != nil {
-		return fmt.Errorf("set a sandbox up: %w", err)
-	}
-	return p.Wait(ctx, setUpTimeout)
-}
-
-// namespaces are the flags of the namespaces of a sandbox, except that of control groups, which begins at the group that it joins.
-func namespaces(c driver.Container) uintptr {
-	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
-	if c.Network != "host" {
-		f |= unix.CLONE_NEWNET
-	}
-	return f
+	return living(pid, process), nil
 }
 
 // explain says what an error of the start of a process in namespaces means.
@@ -164,18 +141,15 @@ type life struct {
 	gone  chan struct{} // closed when it has ended; nil if another process started it
 }
 
-// living returns the life of a started process, and reaps it.
-func living(pid int) *life {
+// living returns the life of a started process.
+func living(pid int, process *os.File) *life {
 	l := &life{pid: pid, gone: make(chan struct{})}
 	if p, ok := ps.Find(l.pid); ok {
 		l.began = p.Started
 	}
-	started, err := os.FindProcess(pid)
 	go func() {
 		defer close(l.gone)
-		if err == nil {
-			_, _ = started.Wait()
-		}
+		within.AwaitEnd(process)
 	}()
 	return l
 }

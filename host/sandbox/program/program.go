@@ -29,7 +29,7 @@ type program struct {
 func supervisor() program {
 	return program{Supervisor, []string{
 		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
-		"host/sandbox/supervise", "host/sandbox/callfilter", "host/sandbox/rawfork",
+		"host/sandbox/supervise", "host/sandbox/native/within", "host/sandbox/callfilter", "host/sandbox/rawfork",
 	}}
 }
 

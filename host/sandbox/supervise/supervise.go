@@ -197,7 +197,6 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if err := s.guard.park(); err != nil {
 		return err
 	}
-	<-warm
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()
@@ -212,7 +211,9 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	welcome.ControlSocket = s.changeStream()
 	s.lease = newLease(s.hello, welcome.ControlSocket, s.out.hangUp)
-	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	<-warm // before any command runs
+	return err
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.

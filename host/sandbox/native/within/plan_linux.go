@@ -8,7 +8,7 @@ import (
 )
 
 // plan is a list of system calls that turns a new process into the first one of a sandbox. It is made in advance, because that process is a
-// fork of the host's without Go's runtime, which could not even format a path (package rawfork).
+// fork without Go's runtime, which could not even format a path (package rawfork).
 type plan struct {
 	calls   []call
 	steps   []string // what a group of calls does, for errors

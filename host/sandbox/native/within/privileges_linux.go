@@ -19,7 +19,7 @@ const (
 const ownSlack = 1_000_000
 
 // environment is that of the supervisor, of which commands get a part. Nothing of the host's is in it. Go's runtime would read files of /proc
-// for the number of processors.
+// for its number of processors.
 func (c Config) environment() []string {
 	processors := runtime.NumCPU()
 	if c.CPUs > 0 {
@@ -27,7 +27,7 @@ func (c Config) environment() []string {
 	}
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-		"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)),
+		"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)), "GODEBUG=containermaxprocs=0",
 	}
 }
 

@@ -1,7 +1,6 @@
 package within
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,103 +16,109 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/rawfork"
 )
 
-// Descriptors of the new process, besides the standard ones. It waits for the host at controlFD and writes why it failed to reportFD; both
-// are closed when it executes its program.
+// Descriptors of the new process, besides the standard ones. It waits at controlFD until its ids are mapped, and writes why it failed to
+// reportFD. Both are closed when it executes its program.
 const (
 	controlFD = 3
 	reportFD  = 4
 	firstFree = 5
 )
 
-// Streams are what the process has as its standard descriptors.
-type Streams struct{ In, Out, Err *os.File }
+// setUpTimeout bounds the time until the process executes its program.
+const setUpTimeout = 10 * time.Second
 
-// Groups are the control groups of the process.
-type Groups struct {
-	Doors  []*os.File // files to which the process writes 0, which moves it into their groups
-	Folder *os.File   // a group of version 2 in which it starts, if the kernel can do that; may be nil
-}
+// streams are the standard descriptors of a process.
+const streams = 3
 
-// Process is a process that sets itself up.
-type Process struct {
-	PID     int
-	steps   []string
-	control *os.File
-	report  *os.File
-}
-
-// Start starts the process that becomes the first one of a sandbox, in new namespaces. It waits for Admit. The caller reaps it.
-func (c Config) Start(namespaces uintptr, streams Streams, groups Groups) (_ *Process, err error) {
-	p := &plan{paths: map[string]kind{"": folder}}
-	var fds []int
-	defer func() {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-	}()
-	control, controlFar, err := pipe()
+// start starts a process that sets itself up, and returns once it executes its program. Every process that it returns has to be reaped, even
+// with an error.
+func (c Config) start(std []int, doors []int, folder int) (pid int, err error) {
+	control, controlFar, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	fds = append(fds, control, controlFar)
-	report, reportFar, err := pipe()
+	report, reportFar, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return 0, errors.Join(err, control.Close(), controlFar.Close())
 	}
-	fds = append(fds, report, reportFar)
+	defer report.Close()
+	p := &plan{paths: map[string]kind{"": directory}}
 	p.step("join its control groups")
-	for _, door := range groups.Doors {
-		p.do(unix.SYS_WRITE, door.Fd(), p.text("0"), 1)
+	for _, door := range doors {
+		p.do(unix.SYS_WRITE, uintptr(door), p.text("0"), 1)
 	}
+	pid, err = c.fork(p, append(std[:streams:streams], int(control.Fd()), int(reportFar.Fd())), len(doors), folder)
+	control.Close()
+	reportFar.Close()
+	if err == nil {
+		err = c.IDs.apply(pid, c.Single)
+	}
+	if err == nil {
+		_, err = controlFar.Write([]byte{1})
+	}
+	controlFar.Close()
+	if err == nil {
+		err = p.outcome(report)
+	}
+	if err != nil && pid > 0 {
+		_ = unix.Kill(pid, unix.SIGKILL) // it ends by itself unless a system call hangs
+	}
+	return pid, err
+}
+
+// fork compiles the rest of the plan and starts its process. Where the kernel can, the process starts in its control group: to move it there
+// may take as long as all else.
+func (c Config) fork(p *plan, files []int, doors, folder int) (pid int, err error) {
 	p.step("start")
-	for to, from := range []uintptr{streams.In.Fd(), streams.Out.Fd(), streams.Err.Fd(), uintptr(control), uintptr(reportFar)} {
-		fd, err := unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, firstFree) // above the numbers that it gets
+	for to, from := range files {
+		fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, firstFree) // above the numbers that it gets
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		fds = append(fds, fd)
+		defer unix.Close(fd)
 		flags := uintptr(0)
-		if to >= controlFD {
+		if to >= streams {
 			flags = unix.O_CLOEXEC
 		}
 		p.do(unix.SYS_DUP3, uintptr(fd), uintptr(to), flags)
 	}
 	if err := c.compile(p); err != nil {
-		return nil, err
+		return 0, err
 	}
-	pid, err := fork(namespaces, groups, p)
-	if err != nil {
-		return nil, err
-	}
-	started := &Process{PID: pid, steps: p.steps, control: hostEnd(controlFar, "control"), report: hostEnd(report, "report")}
-	fds = append(fds[4:], control, reportFar)
-	return started, nil
-}
-
-// fork starts the process in its group where the kernel can: to move it there may take as long as all else.
-func fork(namespaces uintptr, groups Groups, p *plan) (pid int, err error) {
-	if groups.Folder != nil {
+	if folder >= 0 {
 		all := p.calls
-		p.calls = all[len(groups.Doors):]
-		if pid, err = rawfork.Start(namespaces, int(groups.Folder.Fd()), run, unsafe.Pointer(p)); err == nil {
+		p.calls = all[doors:]
+		if pid, err = rawfork.Start(c.namespaces(), folder, run, unsafe.Pointer(p)); err == nil {
 			return pid, nil
 		}
 		p.calls = all
 	}
-	return rawfork.Start(namespaces, rawfork.Anywhere, run, unsafe.Pointer(p))
+	return rawfork.Start(c.namespaces(), rawfork.Anywhere, run, unsafe.Pointer(p))
 }
 
-// pipe returns both ends of a pipe, the reading one first.
-func pipe() (int, int, error) {
-	var ends [2]int
-	err := unix.Pipe2(ends[:], unix.O_CLOEXEC)
-	return ends[0], ends[1], err
+// namespaces are the flags of the namespaces of a sandbox, except that of control groups, which begins at the group that it joins.
+func (c Config) namespaces() uintptr {
+	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
+	if c.Loopback {
+		f |= unix.CLONE_NEWNET
+	}
+	return f
 }
 
-// hostEnd returns the host's end of a pipe, which has deadlines.
-func hostEnd(fd int, name string) *os.File {
-	_ = unix.SetNonblock(fd, true)
-	return os.NewFile(uintptr(fd), name)
+// outcome waits until the process executes its program, or writes why it does not.
+func (p *plan) outcome(report *os.File) error {
+	if err := report.SetReadDeadline(time.Now().Add(setUpTimeout)); err != nil {
+		return err
+	}
+	var failure [8]byte
+	switch _, err := io.ReadFull(report, failure[:]); {
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return fmt.Errorf("it was not set up in time: %w", err)
+	}
+	step, errno := binary.NativeEndian.Uint32(failure[:4]), syscall.Errno(binary.NativeEndian.Uint32(failure[4:]))
+	return fmt.Errorf("%s: %w", p.steps[step], errno)
 }
 
 // compile adds everything that the process does.
@@ -149,41 +154,4 @@ func (c Config) compile(p *plan) error {
 	p.do(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, hold(p, new(uint64)), 0, 8)
 	p.do(unix.SYS_EXECVE, p.text(c.Argv[0]), p.texts(c.Argv), p.texts(c.environment()))
 	return nil
-}
-
-// Admit lets the process go on, after its ids are mapped.
-func (p *Process) Admit() error {
-	_, err := p.control.Write([]byte{1})
-	return err
-}
-
-// Wait returns once the process executes its program, or the reason why it does not.
-func (p *Process) Wait(ctx context.Context, limit time.Duration) error {
-	defer p.Close()
-	deadline := time.Now().Add(limit)
-	if until, ok := ctx.Deadline(); ok && until.Before(deadline) {
-		deadline = until
-	}
-	if err := p.report.SetReadDeadline(deadline); err != nil {
-		return err
-	}
-	var failure [8]byte
-	_, err := io.ReadFull(p.report, failure[:])
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
-		return fmt.Errorf("it was not set up in time: %w", err)
-	}
-	step, errno := binary.NativeEndian.Uint32(failure[:4]), syscall.Errno(binary.NativeEndian.Uint32(failure[4:]))
-	if int(step) >= len(p.steps) {
-		return errno
-	}
-	return fmt.Errorf("%s: %w", p.steps[step], errno)
-}
-
-// Close lets go of the process, which ends if it is not set up yet.
-func (p *Process) Close() {
-	p.control.Close()
-	p.report.Close()
 }

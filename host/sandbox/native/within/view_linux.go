@@ -35,8 +35,8 @@ var (
 type kind uint8
 
 const (
-	unknown kind = iota
-	folder       // one of the view's own, in memory
+	unknown   kind = iota
+	directory      // one of the view's own, in memory
 	file
 	link
 	foreign // a mounted folder, whose content is not known
@@ -58,7 +58,7 @@ func (c Config) view(p *plan) error {
 		}
 	}
 	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys"} {
-		if err := p.make(name, folder); err != nil {
+		if err := p.make(name, directory); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (p *plan) make(path string, what kind) error {
 	parts := strings.Split(clean(path), "/")
 	for i, part := range parts {
 		parent, here = here, strings.TrimPrefix(here+"/"+part, "/")
-		wanted := folder
+		wanted := directory
 		if i == len(parts)-1 {
 			wanted = what
 		}
@@ -112,7 +112,7 @@ func (p *plan) make(path string, what kind) error {
 		if p.paths[parent] == foreign { // the sandbox may change it meanwhile
 			at, name = p.open(parent, new(int32)), part
 		}
-		if wanted == folder {
+		if wanted == directory {
 			p.do(unix.SYS_MKDIRAT, 0, p.text(name), 0o755).with(0, at).forgive = forgiveExisting
 		} else {
 			p.do(unix.SYS_MKNODAT, 0, p.text(name), unix.S_IFREG|0o644, 0).with(0, at).forgive = forgiveExisting
@@ -128,7 +128,7 @@ func (p *plan) make(path string, what kind) error {
 
 // write makes a small file.
 func (p *plan) write(f File) error {
-	if err := p.make(filepath.Dir(f.Path), folder); err != nil {
+	if err := p.make(filepath.Dir(f.Path), directory); err != nil {
 		return err
 	}
 	p.step("write " + f.Path)
@@ -142,7 +142,7 @@ func (p *plan) write(f File) error {
 
 // link makes a link.
 func (p *plan) link(to, path string) error {
-	if err := p.make(filepath.Dir(path), folder); err != nil {
+	if err := p.make(filepath.Dir(path), directory); err != nil {
 		return err
 	}
 	p.step("make the link " + path)
@@ -153,7 +153,7 @@ func (p *plan) link(to, path string) error {
 
 // memory mounts a folder in memory.
 func (p *plan) memory(path string, bytes int64, mode uint32) error {
-	if err := p.make(path, folder); err != nil {
+	if err := p.make(path, directory); err != nil {
 		return err
 	}
 	p.step("mount memory at " + path)
@@ -186,7 +186,7 @@ func (p *plan) show(name string) error {
 func (p *plan) bind(m Mount, isFolder bool) error {
 	what := file
 	if isFolder {
-		what = folder
+		what = directory
 	}
 	if err := p.make(m.Target, what); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (c Config) devices(p *plan) error {
 			return err
 		}
 	}
-	if err := p.make("/dev/pts", folder); err != nil {
+	if err := p.make("/dev/pts", directory); err != nil {
 		return err
 	}
 	p.step("mount terminals")
@@ -279,7 +279,7 @@ func (c Config) devices(p *plan) error {
 
 // processes makes /proc, which shows the sandbox's processes.
 func (c Config) processes(p *plan) error {
-	if err := p.make("/proc", folder); err != nil {
+	if err := p.make("/proc", directory); err != nil {
 		return err
 	}
 	p.step("mount /proc (a container that hides parts of its own does not allow it)")
