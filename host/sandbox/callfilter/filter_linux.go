@@ -68,7 +68,7 @@ func bounds(allowed []uint32) (out []uint32) {
 	return out
 }
 
-// search looks a call up among the bounds. below says whether it is allowed below the first one. The kernel tries a program with every call
+// search looks a call up among the bounds. below is whether it is allowed below the first one. The kernel tries a program with every call
 // when it is installed, so one that compared with each would take longer than all else.
 func search(bounds []uint32, below bool) []unix.SockFilter {
 	switch {

@@ -161,25 +161,25 @@ func settings(controller string, unified bool, c driver.Container) []setting {
 }
 
 // open opens what a process needs to join the groups: files to write to, and a group of version 2 in which it can start.
-func (g *group) open() (doors []*os.File, folder *os.File, err error) {
-	door := "tasks" // unlike that of all threads, it needs no lock of the whole system
+func (g *group) open() (members []*os.File, folder *os.File, err error) {
+	member := "tasks" // unlike that of all threads, it needs no lock of the whole system
 	if g.unified {
-		door = "cgroup.procs"
+		member = "cgroup.procs"
 	}
 	for _, dir := range slices.Compact(slices.Sorted(maps.Values(g.dirs))) {
-		f, err := os.OpenFile(filepath.Join(dir, door), os.O_WRONLY, 0)
+		f, err := os.OpenFile(filepath.Join(dir, member), os.O_WRONLY, 0)
 		if err == nil {
-			doors = append(doors, f)
+			members = append(members, f)
 		}
 		if err == nil && g.unified {
 			folder, err = os.Open(dir)
 		}
 		if err != nil {
-			closeFiles(append(doors, folder)...)
+			closeFiles(append(members, folder)...)
 			return nil, nil, fmt.Errorf("limit a sandbox: %w", err)
 		}
 	}
-	return doors, folder, nil
+	return members, folder, nil
 }
 
 // shown are the folders whose counters the sandbox may read, by their name below /sys/fs/cgroup.

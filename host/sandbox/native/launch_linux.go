@@ -106,16 +106,16 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 		return nil, err
 	}
 	w.Counters = group.shown()
-	doors, folder, err := group.open()
+	members, folder, err := group.open()
 	if err != nil {
 		return nil, err
 	}
-	files := append([]*os.File{s.inFar, s.outFar, s.far}, doors...)
+	files := append([]*os.File{s.inFar, s.outFar, s.far}, members...)
 	if folder != nil {
 		files = append(files, folder)
 	}
-	pid, process, err := d.server.start(ctx, d.supervisor, within.Request{Config: w, Doors: len(doors), Folder: folder != nil}, files...)
-	closeFiles(append(doors, folder)...)
+	pid, process, err := d.server.start(ctx, d.supervisor, within.Request{Config: w, Members: len(members), Folder: folder != nil}, files...)
+	closeFiles(append(members, folder)...)
 	if err != nil {
 		return nil, explain(err)
 	}

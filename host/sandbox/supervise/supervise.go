@@ -194,9 +194,8 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	if err := s.guard.park(); err != nil {
-		return err
-	}
+	parked := make(chan error, 1)
+	go func() { parked <- s.guard.park() }()
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()
@@ -211,6 +210,9 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	welcome.ControlSocket = s.changeStream()
 	s.lease = newLease(s.hello, welcome.ControlSocket, s.out.hangUp)
+	if err := <-parked; err != nil {
+		return err
+	}
 	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 	<-warm // before any command runs
 	return err

@@ -13,7 +13,7 @@ import (
 // most is how many descriptors come with a request at most.
 const most = 16
 
-// Serve starts processes for the host at the other end of SocketFD until that is closed. What it has started lives on.
+// Serve starts processes for the host at the other end of SocketFD until that is closed. Processes that it has started live on.
 func Serve() error {
 	unix.CloseOnExec(SocketFD)
 	message, rights := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*most))
@@ -89,7 +89,7 @@ func (r Request) run(fds []int) (pid int, err error) {
 	if r.Folder && len(fds) > 0 {
 		folder, fds = fds[len(fds)-1], fds[:len(fds)-1]
 	}
-	if len(fds) != streams+r.Doors {
+	if len(fds) != streams+r.Members {
 		return 0, fmt.Errorf("the request has %d descriptors", len(fds))
 	}
 	return r.Config.start(fds[:streams], fds[streams:], folder)

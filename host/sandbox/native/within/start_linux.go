@@ -24,6 +24,9 @@ const (
 	firstFree = 5
 )
 
+// usualCalls is about how many calls a plan has.
+const usualCalls = 512
+
 // setUpTimeout bounds the time until the process executes its program.
 const setUpTimeout = 10 * time.Second
 
@@ -32,7 +35,7 @@ const streams = 3
 
 // start starts a process that sets itself up, and returns once it executes its program. Every process that it returns has to be reaped, even
 // with an error.
-func (c Config) start(std []int, doors []int, folder int) (pid int, err error) {
+func (c Config) start(std []int, members []int, folder int) (pid int, err error) {
 	control, controlFar, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -42,12 +45,12 @@ func (c Config) start(std []int, doors []int, folder int) (pid int, err error) {
 		return 0, errors.Join(err, control.Close(), controlFar.Close())
 	}
 	defer report.Close()
-	p := &plan{paths: map[string]kind{"": directory}}
+	p := &plan{paths: map[string]kind{"": directory}, calls: make([]call, 0, usualCalls)}
 	p.step("join its control groups")
-	for _, door := range doors {
-		p.do(unix.SYS_WRITE, uintptr(door), p.text("0"), 1)
+	for _, member := range members {
+		p.do(unix.SYS_WRITE, uintptr(member), p.text("0"), 1)
 	}
-	pid, err = c.fork(p, append(std[:streams:streams], int(control.Fd()), int(reportFar.Fd())), len(doors), folder)
+	pid, err = c.fork(p, append(std[:streams:streams], int(control.Fd()), int(reportFar.Fd())), len(members), folder)
 	control.Close()
 	reportFar.Close()
 	if err == nil {
@@ -68,7 +71,7 @@ func (c Config) start(std []int, doors []int, folder int) (pid int, err error) {
 
 // fork compiles the rest of the plan and starts its process. Where the kernel can, the process starts in its control group: to move it there
 // may take as long as all else.
-func (c Config) fork(p *plan, files []int, doors, folder int) (pid int, err error) {
+func (c Config) fork(p *plan, files []int, members, folder int) (pid int, err error) {
 	p.step("start")
 	for to, from := range files {
 		fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, firstFree) // above the numbers that it gets
@@ -87,7 +90,7 @@ func (c Config) fork(p *plan, files []int, doors, folder int) (pid int, err erro
 	}
 	if folder >= 0 {
 		all := p.calls
-		p.calls = all[doors:]
+		p.calls = all[members:]
 		if pid, err = rawfork.Start(c.namespaces(), folder, run, unsafe.Pointer(p)); err == nil {
 			return pid, nil
 		}

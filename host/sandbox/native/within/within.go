@@ -20,12 +20,12 @@ const SocketFD = 3
 const MaxMessage = 128 << 10
 
 // Request asks Serve for a process. With it come descriptors: a socket for the Reply, the process's standard input, output and error, then
-// Doors files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
+// Members files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
 // the kernel can do that.
 type Request struct {
-	Config Config
-	Doors  int
-	Folder bool
+	Config  Config
+	Members int
+	Folder  bool
 }
 
 // Reply is the answer to a Request, once the process executes its program or has failed. A descriptor of the process (pidfd_open(2)) comes
