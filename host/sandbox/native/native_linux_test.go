@@ -207,6 +207,7 @@ func asUser(t *testing.T) bool {
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("as another user: %v\n%s", err, out)
 	}
+	t.Logf("as another user:\n%s", out)
 	return false
 }
 
