@@ -45,9 +45,9 @@ var launchers = []launcher{
 		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", "WORK", "/workspace", "--chdir", "/workspace", "--",
 	}},
 	{name: "sandbox-runtime", program: "srt", args: []string{"--settings", "HOME/srt.json", "-c"}, files: map[string]string{
-		"srt.json": `{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":["HOME"],"allowWrite":["WORK"],"denyWrite":[]}}`,
+		"srt.json": `{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":["HOME"],"allowWrite":["WORK"],"denyWrite":[]}}`, "tmp/none": "",
 	}},
-	{name: "Codex", program: "codex", args: []string{"sandbox", "-c", `sandbox_mode="workspace-write"`, "--"}, files: map[string]string{".codex/config.toml": ""}},
+	{name: "Codex", program: "codex", args: []string{"sandbox", "-c", `sandbox_mode="workspace-write"`, "--"}, files: map[string]string{".codex/config.toml": "", "tmp/none": ""}},
 }
 
 // Exec implements selftest.Target.
@@ -64,7 +64,7 @@ func (l launcher) Exec(ctx context.Context, c machine.Command) (machine.Result, 
 		args = append(args, "/bin/bash", "-c", c.Script)
 	}
 	cmd := exec.CommandContext(ctx, l.program, args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = l.work, append(os.Environ(), "HOME="+l.home), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = l.work, append(os.Environ(), "HOME="+l.home, "TMPDIR="+l.home+"/tmp"), time.Second
 	var out, err bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &err
 	failed := cmd.Run()
@@ -92,8 +92,8 @@ func (l launcher) WriteFile(_ context.Context, path string, data []byte, perm fs
 // TestComparison tries the same attacks in this driver's sandboxes and in those of others that are installed, as a user without rights, and
 // prints a table for docs/how-to/sandbox-without-an-engine.md. It fails only for this driver.
 func TestComparison(t *testing.T) {
-	if os.Getenv("FLYNN_TEST_COMPARE") == "" {
-		need.Part(t, "compare", errors.New("FLYNN_TEST_COMPARE=1 compares with other sandboxes"))
+	if !need.Required("compare") {
+		t.Skip("FLYNN_TEST_REQUIRE=compare compares with other sandboxes")
 	}
 	if !asUser(t) {
 		return
