@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -21,11 +22,15 @@ import (
 type server struct {
 	mu   sync.Mutex
 	conn *net.UnixConn // nil if it does not run
+	last *os.Process   // the last one; nil before the first
 	gone chan struct{} // closed when the last one has ended
 }
 
 // replyTimeout bounds the time until a sandbox was started. The server gives up before.
 const replyTimeout = 15 * time.Second
+
+// endTimeout bounds the time until the server ends by itself.
+const endTimeout = 2 * time.Second
 
 // start has a process started with these files, of which the last one is a control group's folder if r says so. The files stay open.
 func (s *server) start(ctx context.Context, program string, r within.Request, files ...*os.File) (pid int, process *os.File, err error) {
@@ -93,7 +98,7 @@ func (s *server) run(program string) error {
 		return err
 	}
 	gone := make(chan struct{})
-	s.conn, s.gone = near, gone
+	s.conn, s.last, s.gone = near, cmd.Process, gone
 	go func() {
 		defer close(gone)
 		_ = cmd.Wait()
@@ -109,7 +114,13 @@ func (s *server) close() {
 		s.conn.Close()
 		s.conn = nil
 	}
-	if s.gone != nil {
+	if s.last == nil {
+		return
+	}
+	select {
+	case <-s.gone:
+	case <-time.After(endTimeout):
+		_ = s.last.Kill()
 		<-s.gone
 	}
 }
@@ -125,14 +136,15 @@ func receive(ctx context.Context, reply *net.UnixConn) (pid int, process *os.Fil
 	}
 	text, rights := make([]byte, within.MaxMessage), make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := reply.ReadMsgUnix(text, rights)
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF), err == nil && n == 0:
+		return 0, nil, errors.New("flynn-sandboxd ended")
+	case err != nil:
 		return 0, nil, fmt.Errorf("it was not started in time: %w", err)
 	}
 	process, err = fileOf(rights[:m])
 	var r within.Reply
 	switch {
-	case n == 0:
-		return 0, nil, errors.New("flynn-sandboxd ended")
 	case json.Unmarshal(text[:n], &r) != nil, err != nil:
 		return 0, nil, errors.New("flynn-sandboxd gave no valid reply")
 	case r.Error != "":

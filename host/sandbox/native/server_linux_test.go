@@ -28,8 +28,8 @@ func TestServerThatFails(t *testing.T) {
 	for _, c := range []struct{ name, program, says string }{
 		{"none", filepath.Join(t.TempDir(), "none"), "no such file"},
 		{"it ends", fake(t, "exit 1"), ""},
-		{"it says nothing", fake(t, "read line <&3; exit 0"), ""},
-		{"it hangs", fake(t, "exec cat <&3 >/dev/null"), "not started in time"},
+		{"it takes the request and says nothing", fake(t, "exec cat <&3 >/dev/null"), "flynn-sandboxd ended"},
+		{"it hangs", fake(t, "exec tail -f /dev/null --pid=$PPID"), "not started in time"},
 	} {
 		var s server
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
