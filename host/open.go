@@ -126,6 +126,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
 	if h.approvals, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
 		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
+		Sandboxes:   h.fleet,
 		SelfApprove: func(requester message.SenderKey) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
 		return err

@@ -31,7 +31,7 @@ import (
 const maxRequests = 512
 
 // Run serves the host on the standard streams until stdin ends. args follow the program's name: the nonce, or the word that makes this
-// process a parked helper or change the owner of a volume.
+// process change the owner of a volume.
 func Run(args []string) error {
 	if done, err := runOther(args); done {
 		return err
@@ -47,9 +47,6 @@ func Run(args []string) error {
 
 // runOther does what an argument names instead of supervising, and reports whether there was one.
 func runOther(args []string) (done bool, err error) {
-	if len(args) == 1 && args[0] == parkedWord {
-		return true, runParked()
-	}
 	if len(args) > 0 && args[0] == ownWord {
 		return true, runOwn(args[1:])
 	}
@@ -201,7 +198,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	dropHandlers()
 	spareProcessor()
-	warmThreads(spareThreads)
+	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
@@ -220,9 +217,8 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	if err := s.guard.park(); err != nil {
-		return err
-	}
+	parked := make(chan error, 1)
+	go func() { parked <- s.guard.park() }()
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()
@@ -238,7 +234,12 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	welcome.ControlSocket = s.changeStream()
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
-	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	if err := <-parked; err != nil {
+		return err
+	}
+	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	<-warm // before any command runs
+	return err
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.
