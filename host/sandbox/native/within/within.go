@@ -6,7 +6,7 @@
 // secrets; to copy that takes as long as all else; and where a system lets only some programs make user namespaces, this is one of them.
 //
 // Everything that the process does is a list of system calls that is made in advance (plan_linux.go): its ids (ids_linux.go), its files
-// (view_linux.go), what it may do with them (landlock_linux.go), and its privileges (privileges_linux.go). So a sandbox costs no start of a
+// (view_linux.go, and special_linux.go for /dev and /proc), what it may do with them (landlock_linux.go), and its privileges (privileges_linux.go). So a sandbox costs no start of a
 // program but its supervisor's. Nothing of a session runs before all of it is done, and any failure ends the process.
 package within
 
