@@ -14,7 +14,8 @@ import (
 //
 //   - The Host must be a name of the listener. A foreign name that was rebound to 127.0.0.1 is still sent as the Host.
 //   - An Origin, if there is one, must be that of the Host itself or a configured one.
-//   - Sec-Fetch-Site, where the browser sends it, must not be cross-site, except for opening the page.
+//   - Sec-Fetch-Site, where the browser sends it, must be neither cross-site nor same-site, except for opening the page: another host of the
+//     same site may be a preview.
 type guard struct {
 	hosts   []string // allowed values of Host
 	origins []string // configured origins, "scheme://host[:port]"
@@ -61,7 +62,7 @@ func (g guard) refusal(r *http.Request) string {
 			return fmt.Sprintf("origin %q is not allowed; add it to [gateway] origins if it is yours", clip(origin))
 		}
 	}
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Origin") == "" && !navigation(r) {
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && r.Header.Get("Origin") == "" && !navigation(r) {
 		return "requests from other sites are not allowed"
 	}
 	return ""

@@ -70,8 +70,8 @@ type supervisor struct {
 	// running counts the commands that have started and are not over, started all that have started.
 	running, started atomic.Int64
 	dialed           atomic.Int64 // open connections of the host to programs
-	shell            string // runs scripts
-	handles          bool   // the kernel supports pidfds
+	shell            string       // runs scripts
+	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
 	// transfers holds a token for each running transfer.
