@@ -157,7 +157,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.wire(c)
 	metrics.Observe(registry, state{h})
 	if h.previews, err = preview.New(preview.Config{
-		Sandboxes: h.fleet, Halted: h.kill, People: h.signedIn(), Audit: h.store, Origin: c.Gateway.PreviewOrigin, Log: h.log,
+		Sandboxes: boxes{h.fleet}, Halted: h.kill, People: h.signedIn(), Audit: h.store, Origin: c.Gateway.PreviewOrigin, Log: h.log,
 	}); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -99,33 +100,50 @@ func TestPreviewsInABrowser(t *testing.T) {
 	eval(`location.reload()`)
 	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`)
 
-	var tries map[string]string
-	text := eval(fmt.Sprintf(hostile, p.base, strings.TrimSuffix(other.Address, "/"), outside.URL))
-	if err := json.Unmarshal([]byte(text), &tries); err != nil {
-		t.Fatal(err, text)
-	}
-	may := map[string]string{
-		"own page": "200", "own worker": mine.Address, "own socket": "open", "own frame": "hello", "opener": "null", "storage": "[][]", "own cookies": "", "cookies after": "",
-		"home frame": "another origin", "other frame": "another origin", // the browser's own page that says no
-	}
-	for name, got := range tries {
-		if want, ok := may[name]; ok && got != want || !ok && !strings.HasPrefix(got, "error: ") && !strings.HasSuffix(name, " beacon") {
-			t.Errorf("%s: %q, want %q", name, got, want)
+	attack := func(t *testing.T, outsideWant string) {
+		var tries map[string]string
+		text := eval(fmt.Sprintf(hostile, p.base, strings.TrimSuffix(other.Address, "/"), outside.URL))
+		if err := json.Unmarshal([]byte(text), &tries); err != nil {
+			t.Fatal(err, text)
+		}
+		may := map[string]string{
+			"own page": "200", "own worker": mine.Address, "own socket": "open", "own frame": "hello", "opener": "null", "storage": "[][]", "own cookies": "", "cookies after": "",
+			"home frame": "another origin", "other frame": "another origin", // the browser's own page that says no
+			"home beacon": "true", "other beacon": "true", // sent or not, nobody is told
+			"outside": outsideWant,
+		}
+		for name, got := range tries {
+			if want := may[name]; got != want && (want != "" || !strings.HasPrefix(got, "error: ")) && name != "outside blind" {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if len(tries) < 36 {
+			t.Errorf("%d tries: %s", len(tries), text)
+		}
+		v := newVisitor(t)
+		v.get(p.relink(other.ID))
+		if _, seen, _ := v.get(other.Address + "seen"); !strings.Contains(seen, "GET /") || strings.Contains(seen, "POST") || strings.Contains(seen, "/api") || strings.Contains(seen, "/ws") || strings.Contains(seen, ".js") {
+			t.Errorf("the other program saw %s", seen)
+		}
+		if why := p.kill.Why(); why != "" {
+			t.Errorf("a page halted the host: %s", why)
 		}
 	}
-	if len(tries) < 36 {
-		t.Errorf("%d tries: %s", len(tries), text)
-	}
+	attack(t, "")
 	if n := outside.seen.Load(); n != 0 {
 		t.Errorf("the page of a sandbox without a network told somebody else %d times", n)
 	}
+	// The same without the policy that keeps such a page to its own origin: what is left is what guards those of other sandboxes.
+	if _, err := chromedp.Call(tab, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	visit(mine.Address)
+	eventuallyTrue(`document.title === "hello from inside"`)
+	attack(t, "somewhere else")
 	visit(mine.Address)
 	eventuallyTrue(`document.title === "hello from inside"`) // no tossed cookie has signed the browser out
 	visit(other.Address)
 	eventuallyTrue(`document.title === "hello from inside"`)
-	if why := p.kill.Why(); why != "" {
-		t.Errorf("a page halted the host: %s", why)
-	}
 	if status := p.ask(http.MethodDelete, "/previews/"+mine.ID, nil, nil); status != http.StatusNoContent {
 		t.Error(status)
 	}

@@ -40,12 +40,18 @@ class H(http.server.BaseHTTPRequestHandler):
         for k, v in headers.items():
             for one in v if isinstance(v, list) else [v]: self.send_header(k.replace("_", "-"), one)
         self.end_headers(); self.wfile.write(body)
+    seen = []
+    def parse_request(self):
+        ok = super().parse_request()
+        if ok: H.seen.append(self.command + " " + self.path)
+        return ok
     def do_POST(self):
         n = int(self.headers.get("Content-Length") or 0)
         self.reply(b"got %d" % len(self.rfile.read(n)))
     def do_GET(self):
         port = self.server.server_port
         if self.path == "/head": return self.reply(json.dumps({"host": self.headers["Host"], "all": [list(h) for h in self.headers.items()]}).encode())
+        if self.path == "/seen": return self.reply("\n".join(H.seen).encode())
         if self.path == "/redirect": return self.reply(status=302, Location="http://localhost:%d//evil.example/x?y=1" % port)
         if self.path == "/away": return self.reply(status=302, Location="http://example.com/")
         if self.path == "/cookies": return self.reply(Set_Cookie=["a=1; Domain=localhost", "flynn-preview=x; Path=/", "__Host-flynn-preview=x; Secure; Path=/", "b=2; Path=/b"], Clear_Site_Data='"*"', Alt_Svc='h3=":443"', Strict_Transport_Security="max-age=9999; includeSubDomains")
@@ -504,6 +510,7 @@ func newVisited(t *testing.T) *visited {
 	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		v.seen.Add(1)
 		w.Header().Set("Access-Control-Allow-Origin", "*")
+		_, _ = io.WriteString(w, "somewhere else")
 	}))
 	t.Cleanup(v.Close)
 	return v

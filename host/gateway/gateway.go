@@ -127,7 +127,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		log:      cfg.Log,
 		listener: ln,
 		token:    tok,
-		guard:    newGuard(ln.Addr().String(), origins),
+		guard:    newGuard(ln.Addr().String(), origins, cfg.Previews),
 		failures: rate.NewLimiter(failuresPerSecond, failuresBurst),
 		metrics:  m,
 		clients:  cfg.Clients,

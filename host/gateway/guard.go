@@ -19,12 +19,14 @@ import (
 type guard struct {
 	hosts   []string // allowed values of Host
 	origins []string // configured origins, "scheme://host[:port]"
+	// previews is the door of origins that must never be allowed; it may be nil.
+	previews PreviewDoor
 }
 
 // newGuard allows the listener's address and "localhost" on its port, and the hosts of the configured origins.
-func newGuard(addr string, origins []*url.URL) guard {
+func newGuard(addr string, origins []*url.URL, previews PreviewDoor) guard {
 	_, port, _ := net.SplitHostPort(addr)
-	g := guard{hosts: []string{addr, "localhost:" + port}}
+	g := guard{hosts: []string{addr, "localhost:" + port}, previews: previews}
 	if port == "80" {
 		g.hosts = append(g.hosts, strings.TrimSuffix(addr, ":80"), "localhost")
 	}
@@ -59,6 +61,9 @@ func (g guard) refusal(r *http.Request) string {
 	for _, origin := range r.Header.Values("Origin") {
 		origin = strings.ToLower(origin)
 		if origin != "http://"+host && !slices.Contains(g.origins, origin) {
+			if _, from, _ := strings.Cut(origin, "://"); g.previews != nil && g.previews.Serves(from) {
+				return "the page of a preview asks for what is the console's"
+			}
 			return fmt.Sprintf("origin %q is not allowed; add it to [gateway] origins if it is yours", clip(origin))
 		}
 	}

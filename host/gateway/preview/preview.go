@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http/httputil"
 	"slices"
 	"strings"
@@ -53,7 +54,14 @@ type Config struct {
 // Sandboxes are those that live.
 type Sandboxes interface {
 	Live() []sandbox.Living
-	LiveSession(id string) (*sandbox.Session, error)
+	// Box returns the one whose live container has that id.
+	Box(id string) (Box, error)
+}
+
+// Box is a live sandbox; see sandbox.Session.
+type Box interface {
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
+	Listening(ctx context.Context) (ports []uint16, more bool, err error)
 }
 
 // Halted is the kill switch.
@@ -184,7 +192,7 @@ func (s *Service) OpenPreview(ctx context.Context, n gateway.NewPreview, by gate
 
 // reach connects once, so that a wrong port is an error here and not in the browser.
 func (s *Service) reach(ctx context.Context, n gateway.NewPreview) error {
-	box, err := s.Sandboxes.LiveSession(n.Sandbox)
+	box, err := s.Sandboxes.Box(n.Sandbox)
 	if err != nil {
 		return errNoSandbox
 	}

@@ -35,7 +35,7 @@ func (s *Service) newProxy(p *preview) *httputil.ReverseProxy {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 			defer cancel()
-			box, err := s.Sandboxes.LiveSession(p.Sandbox)
+			box, err := s.Sandboxes.Box(p.Sandbox)
 			if err != nil {
 				return nil, err
 			}

@@ -61,7 +61,7 @@ func (s *Service) over(p *preview) string {
 	if now, ok := s.People.Again(p.by); !ok || !may(now, p.Session) {
 		return "the person who opened it is signed out, or may not any more"
 	}
-	if _, err := s.Sandboxes.LiveSession(p.Sandbox); err != nil {
+	if _, err := s.Sandboxes.Box(p.Sandbox); err != nil {
 		return "its sandbox has ended"
 	}
 	return ""
@@ -96,7 +96,7 @@ func (s *Service) Ports(ctx context.Context, scope string, by gateway.Caller) ([
 
 func (s *Service) portsOf(ctx context.Context, l sandbox.Living) gateway.SandboxPorts {
 	p := gateway.SandboxPorts{Sandbox: l.ID, Session: l.Session, Agent: l.Session.Agent(), Name: l.Name, Ports: []int{}}
-	box, err := s.Sandboxes.LiveSession(l.ID)
+	box, err := s.Sandboxes.Box(l.ID)
 	var ports []uint16
 	if err == nil {
 		ports, p.More, err = box.Listening(ctx)
