@@ -63,7 +63,7 @@ type Config struct {
 	// API serves the paths below /api/v1, apart from the socket: see package rest. Its requests have a Caller.
 	API http.Handler
 	// Previews serves the origins of previews; it may be nil.
-	Previews PreviewDoor
+	Previews PreviewOrigins
 	// Idle may be nil: then idle connections are closed only when they time out.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -85,7 +85,7 @@ type Server struct {
 	metrics  *metrics.Gateway
 	clients  *ClientAPIs
 	api      http.Handler
-	previews PreviewDoor // may be nil
+	previews PreviewOrigins // may be nil
 	idle     *Idle
 	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers

@@ -19,12 +19,12 @@ import (
 type guard struct {
 	hosts   []string // allowed values of Host
 	origins []string // configured origins, "scheme://host[:port]"
-	// previews is the door of origins that must never be allowed; it may be nil.
-	previews PreviewDoor
+	// previews serves origins that must never be allowed; it may be nil.
+	previews PreviewOrigins
 }
 
 // newGuard allows the listener's address and "localhost" on its port, and the hosts of the configured origins.
-func newGuard(addr string, origins []*url.URL, previews PreviewDoor) guard {
+func newGuard(addr string, origins []*url.URL, previews PreviewOrigins) guard {
 	_, port, _ := net.SplitHostPort(addr)
 	g := guard{hosts: []string{addr, "localhost:" + port}, previews: previews}
 	if port == "80" {

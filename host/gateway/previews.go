@@ -24,8 +24,8 @@ type Previews interface {
 	ClosePreview(ctx context.Context, id string, by Caller) error
 }
 
-// PreviewDoor serves the origins of previews. It does everything about their requests itself.
-type PreviewDoor interface {
+// PreviewOrigins serves the origins of previews. It does everything about their requests itself.
+type PreviewOrigins interface {
 	http.Handler
 	// Listen is told once where the gateway listens.
 	Listen(addr net.Addr)
@@ -69,7 +69,7 @@ type PreviewLink struct {
 	Link string `json:"link" doc:"Good once, for ten minutes"`
 }
 
-// withPreviews passes requests for the origins of previews to their door, before anything of the console's sees them.
+// withPreviews passes requests for the origins of previews to their server, before anything of the console's sees them.
 func (s *Server) withPreviews(console http.Handler) http.Handler {
 	if s.previews == nil {
 		return console

@@ -33,7 +33,7 @@ func parseOrigin(origin string) (base, error) {
 	return base{scheme: u.Scheme, suffix: strings.TrimPrefix(u.Hostname(), "*"), port: u.Port()}, nil
 }
 
-// Listen implements gateway.PreviewDoor.
+// Listen implements gateway.PreviewOrigins.
 func (s *Service) Listen(addr net.Addr) {
 	if at, err := netip.ParseAddrPort(addr.String()); err == nil && s.base.local {
 		s.base.port = fmt.Sprint(at.Port())
@@ -59,7 +59,7 @@ func (b base) label(host string) (label string, ok bool) {
 	return label, ok && strings.HasPrefix(label, "p-") && !strings.Contains(label, ".") && (b.local || port == b.port)
 }
 
-// Serves implements gateway.PreviewDoor.
+// Serves implements gateway.PreviewOrigins.
 func (s *Service) Serves(host string) bool {
 	_, ok := s.base.label(host)
 	return ok

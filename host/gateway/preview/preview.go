@@ -1,6 +1,6 @@
 // Package preview shows the port of a program in a sandbox to a person, through the gateway.
 //
-// Start with Service: Open makes a preview, and ServeHTTP (door.go) serves it. Each preview is an origin of its own (origin.go), so that what
+// Start with Service: Open makes a preview, and ServeHTTP (serve.go) serves it. Each preview is an origin of its own (origin.go), so that what
 // the program serves, which is hostile until a person has looked, shares neither storage nor cookies with the console or with another preview.
 // A link that is good once signs a browser in, for that origin alone. proxy.go passes requests on. A preview ends with its time, its sandbox,
 // the sign-in of the person who opened it, the kill switch and the host; watch.go looks after that.
@@ -94,8 +94,8 @@ type Service struct {
 }
 
 var (
-	_ gateway.Previews    = (*Service)(nil)
-	_ gateway.PreviewDoor = (*Service)(nil)
+	_ gateway.Previews       = (*Service)(nil)
+	_ gateway.PreviewOrigins = (*Service)(nil)
 )
 
 // New returns a Service, which works once Listen is called and Run runs.

@@ -133,7 +133,7 @@ func open(t *testing.T, s *Service, n gateway.NewPreview, by gateway.Caller) gat
 	return link
 }
 
-// get asks the door for an address with a cookie.
+// get asks for an address with a cookie.
 func get(t *testing.T, s *Service, address, cookie string) (status int, set string) {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -81,7 +81,7 @@ func (p *preview) rewrite(r *httputil.ProxyRequest) {
 		h.Del("Upgrade")
 		h.Del("Connection")
 	}
-	if h.Get("Origin") != "" { // it is the preview's own, as the door has seen
+	if h.Get("Origin") != "" { // it is the preview's own, as ServeHTTP has seen
 		h.Set("Origin", "http://"+p.inside())
 	}
 	if from, err := url.Parse(h.Get("Referer")); err == nil && from.Host == r.In.Host && from.Path != signInPath {

@@ -39,7 +39,7 @@ func (l *Link) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	return d, nil
 }
 
-// dialed is a connection to a program inside. What the program sends is not trusted.
+// dialed is a connection to a program inside, whose bytes are not trusted.
 type dialed struct {
 	call   *Call
 	port   uint16

@@ -44,7 +44,7 @@ function Ports({ of: p, open }) {
 function Ready({ of: p, close }) {
   const link = here(p.link);
   return html`<${Dialog} title=${t("previews.ready", { port: p.port })} close=${close} leave=${t("previews.leave")}
-      actions=${link && html`<a class="button primary" href=${link} target="_blank" rel="noopener noreferrer" onClick=${close}>${t("previews.go")}</a>`}>
+      actions=${link && html`<a class="button main" href=${link} target="_blank" rel="noopener noreferrer" onClick=${close}>${t("previews.go")}</a>`}>
     ${link ? html`<p>${t("previews.warning")}</p>` : html`<${Notice} kind="warn">${t("previews.elsewhere")}<//>`}
   <//>`;
 }

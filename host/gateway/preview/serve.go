@@ -19,7 +19,7 @@ const (
 	maxUpload   = 256 << 20 // bytes of one request
 )
 
-// ServeHTTP implements gateway.PreviewDoor: it lets requests through that come from the preview's own pages, or from no page, in a browser that is
+// ServeHTTP implements gateway.PreviewOrigins: it lets requests through that come from the preview's own pages, or from no page, in a browser that is
 // signed in there.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	label, _ := s.base.label(r.Host)
