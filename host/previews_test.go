@@ -102,7 +102,16 @@ func newPreviewed(t *testing.T, more string) *previewed {
 		t.Fatal(err)
 	}
 	p.start()
-	t.Cleanup(func() { p.stop() })
+	t.Cleanup(func() {
+		for _, l := range p.fleet.Live() { // with their servers they would outlast the host
+			if box, err := p.fleet.LiveSession(l.ID); err == nil {
+				if err := box.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		p.stop()
+	})
 	p.box = p.sandbox("tg/dm:ann:main")
 	p.id = p.live("tg/dm:ann:main")
 	return p
@@ -487,6 +496,39 @@ func TestPreview(t *testing.T) {
 			t.Errorf("audit:\n%s", all)
 		}
 	})
+}
+
+// TestPreviewsEndWithTheHost: the server outlasts a restart, and the preview does not; the next host can open one on the sandbox that it adopts.
+func TestPreviewsEndWithTheHost(t *testing.T) {
+	p := newPreviewed(t, "")
+	link, v := p.open(3000), newVisitor(t)
+	v.get(link.Link)
+	if status, _, _ := v.get(link.Address); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	before := strings.TrimPrefix(p.base, "http://127.0.0.1")
+	p.stop()
+	p.start()
+	eventually(t, "the sandbox is adopted", func() bool { return len(p.fleet.Live()) == 1 })
+	p.id = p.live("tg/dm:ann:main")
+	at := strings.Replace(link.Address, before, strings.TrimPrefix(p.base, "http://127.0.0.1"), 1)
+	for _, address := range []string{at, at + ".flynn/sign-in?code=x", strings.Replace(link.Link, link.Address, at, 1)} {
+		if status, text, _ := v.get(address); status != http.StatusNotFound || !strings.Contains(text, "not open") {
+			t.Errorf("%s after a restart: %d %s", address, status, text)
+		}
+	}
+	var list []gateway.Preview
+	if p.ask(http.MethodGet, "/previews", nil, &list); len(list) != 0 {
+		t.Errorf("listed: %+v", list)
+	}
+	again := p.open(3000)
+	v.get(again.Link)
+	if status, text, _ := v.get(again.Address); status != http.StatusOK || !strings.Contains(text, "hello") {
+		t.Errorf("a new preview of the adopted sandbox: %d %s", status, text)
+	}
+	if all := strings.Join(p.audit(), "\n"); !strings.Contains(all, "preview_ended  the host has stopped") {
+		t.Errorf("audit:\n%s", all)
+	}
 }
 
 // relink makes another link.

@@ -37,7 +37,7 @@ export function Room({ rest: [scope] }) {
 function Ports({ of: p, open }) {
   if (p.refused) return html`<${Text}>${p.refused}<//>`;
   if (!p.ports.length) return html`<span class="small">${t("previews.nothing")}</span>`;
-  return html`${p.ports.map((port) => html`<${Button} key=${port} does=${() => open(port)}>${t("previews.showPort", { port })}<//> `)}${p.more && html`<${Badge}>${t("previews.more")}<//>`}`;
+  return html`<div class="buttons">${p.ports.map((port) => html`<${Button} key=${port} does=${() => open(port)}>${t("previews.showPort", { port })}<//>`)}${p.more && html`<${Badge}>${t("previews.more")}<//>`}</div>`;
 }
 
 // Ready has the link, which is good once: it disappears when it is followed.
