@@ -91,13 +91,14 @@ type previewed struct {
 	stop      func()
 }
 
-func newPreviewed(t *testing.T, more string) *previewed {
+// newPreviewed starts one with further keys of [gateway].
+func newPreviewed(t *testing.T, listen, more string) *previewed {
 	t.Helper()
 	image := sandboxtest.Engine(t).Python(t)
 	dir := t.TempDir()
 	p := &previewed{t: t, path: filepath.Join(dir, "flynn.toml")}
-	text := fmt.Sprintf("[store]\ndir = %q\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\ntool_profile = \"full\"\n"+
-		"[sandbox]\nenabled = true\nimage = %q\n%s", filepath.Join(dir, "s"), image, more)
+	text := fmt.Sprintf("[store]\ndir = %q\n[gateway]\nlisten = %q\n%s\n[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\ntool_profile = \"full\"\n"+
+		"[sandbox]\nenabled = true\nimage = %q\n", filepath.Join(dir, "s"), listen, more, image)
 	if err := os.WriteFile(p.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func (p *previewed) audit() (kinds []string) {
 
 // TestPreview opens a preview of a real server, and does what browsers do and hostile ones try.
 func TestPreview(t *testing.T) {
-	p := newPreviewed(t, "")
+	p := newPreviewed(t, "127.0.0.1:0", "")
 	var ports []gateway.SandboxPorts
 	if p.ask(http.MethodGet, "/ports", nil, &ports); len(ports) != 1 || fmt.Sprint(ports[0].Ports) != "[3000 4000]" || ports[0].Sandbox != p.id {
 		t.Fatalf("ports: %+v", ports)
@@ -500,7 +501,7 @@ func TestPreview(t *testing.T) {
 
 // TestPreviewsEndWithTheHost: the server outlasts a restart, and the preview does not; the next host can open one on the sandbox that it adopts.
 func TestPreviewsEndWithTheHost(t *testing.T) {
-	p := newPreviewed(t, "")
+	p := newPreviewed(t, "127.0.0.1:0", "")
 	link, v := p.open(3000), newVisitor(t)
 	v.get(link.Link)
 	if status, _, _ := v.get(link.Address); status != http.StatusOK {
