@@ -58,6 +58,7 @@ var operations = map[string]struct {
 	"revoke-grant":        {path: "/grants/none", owner: 404},
 	"list-audit":          {owner: 200},
 	"reload":              {owner: 200},
+	"restart":             {owner: 409}, // flynn serve alone restarts
 	"halt":                {body: `{}`, owner: 204},
 	"resume":              {owner: 204},
 	"list-logs":           {owner: 200},

@@ -77,6 +77,10 @@ type Config struct {
 	Web builtin.WebConfig
 	// Outside is how sandboxes reach other hosts; the zero value is the host's own network.
 	Outside fleet.Outside
+
+	serves   bool           // by Serve
+	failed   error          // why a restart with the file failed
+	fallBack *config.Config // in place of the file then
 }
 
 // Host is a running Flynn.
@@ -138,6 +142,11 @@ type Host struct {
 
 	current inforce.Current
 	ready   atomic.Bool
+
+	serves   bool // by Serve, which restarts it
+	restarts chan *restart
+	next     *restart // once Run has returned
+	failed   error    // of the restart before
 }
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
@@ -146,10 +155,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
+		serves: cfg.serves, restarts: make(chan *restart, 1), failed: cfg.failed,
 	}
 	var err error
 	open := config.NewHolder
-	if cfg.LastGood {
+	switch {
+	case cfg.fallBack != nil:
+		open = config.FallBack(cfg.fallBack, cfg.failed)
+	case cfg.LastGood:
 		open = config.OpenLastGood
 	}
 	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {

@@ -91,7 +91,8 @@ var inner = map[string][]string{
 	"host/sandbox/frame":    {},
 	"host/sandbox/link":     {"host/sandbox/machine", "host/sandbox/frame"},
 	"host/sandbox/pool":     {},
-	"host/sandbox/driver":   {"host/sandbox/image", "host/sandbox/machine"},
+	"host/sandbox/driver":   {"host/sandbox/frame", "host/sandbox/image", "host/sandbox/machine"},
+	"host/sandbox/resume":   {"host/sandbox/frame", "sdk/backoff"},
 	"host/sandbox/executor": {"host/sandbox/archive", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine"},
 	"host/sandbox/spec": {
 		"host/internal/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/image", "host/sandbox/mounts",
@@ -99,7 +100,7 @@ var inner = map[string][]string{
 	},
 	"host/sandbox/container": {
 		"host/internal/durable", "host/internal/peercred", "host/message", "host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link",
-		"host/sandbox/machine", "host/sandbox/reaper", "host/sandbox/spec", "host/sandbox/wssync",
+		"host/sandbox/machine", "host/sandbox/reaper", "host/sandbox/resume", "host/sandbox/spec", "host/sandbox/wssync",
 	},
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -121,6 +122,7 @@ func (w *world) open(name string, browser context.Context, token string, by gate
 	p.do(chromedp.Navigate(gateway.PageURL(w.base, token)))
 	p.until(`document.querySelector("#connection.connected")`)
 	p.eval(`window.first = true`) // gone with a reload
+	p.setFrozen(false)
 	w.pages = append(w.pages, p)
 }
 
@@ -180,6 +182,10 @@ func (p *worldPage) setFrozen(frozen bool) {
 	if _, err := chromedp.Call(p.ctx, page.SetWebLifecycleState, state); err != nil {
 		p.w.t.Fatal(err)
 	}
+	// A page that wakes in this browser stays hidden, as if nobody looked at it, unless it is made to be looked at.
+	if _, err := chromedp.Call(p.ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: !frozen}); err != nil {
+		p.w.t.Fatal(err)
+	}
 	p.frozen = frozen
 }
 
@@ -199,7 +205,7 @@ func (w *world) step(n int) {
 		do   func(p *worldPage) bool // false if it cannot be now
 	}{
 		{"says something", func(p *worldPage) bool { return p.say(w.word()) }},
-		{"asks for a long answer", func(p *worldPage) bool { return p.say("!stream 5 " + strings.Repeat(w.word()+" ", 40)) }},
+		{"asks for a long answer", func(p *worldPage) bool { return p.say("!stream 5" + strings.Repeat(" "+w.word(), 40)) }},
 		{"asks for a tool", func(p *worldPage) bool { return p.say("!sh echo " + w.word()) }},
 		{"answers a request", (*worldPage).answer},
 		{"renames", (*worldPage).rename},
@@ -304,7 +310,7 @@ func (w *world) agree() {
 				break
 			}
 			if time.Now().After(deadline) {
-				w.t.Fatalf("%s shows something else than the store has:\n%s\nafter %s", p.name, wrong, w.past())
+				w.t.Fatalf("%s (%s) shows something else than the store has:\n%s\nafter %s", p.name, p.eval("document.visibilityState"), wrong, w.past())
 			}
 		}
 		if p.eval(`window.first`) != "true" {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -252,7 +254,11 @@ func (v visitor) get(address string, headers ...string) (int, string, http.Heade
 
 func (v visitor) send(method, address string, body io.Reader, headers ...string) (int, string, http.Header) {
 	v.t.Helper()
-	req, err := http.NewRequestWithContext(v.t.Context(), method, address, body)
+	hints := &httptrace.ClientTrace{Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
+		v.t.Errorf("%s: %d %v before the answer", address, status, h)
+		return nil
+	}}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(v.t.Context(), hints), method, address, body)
 	if err != nil {
 		v.t.Fatal(err)
 	}

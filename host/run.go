@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
-// Run serves until ctx ends. It continues the work of an earlier process, then accepts new messages. At the end it first stops
+// Run serves until ctx ends or a person asks for a restart; see Serve. It continues the work of an earlier process, then accepts new messages. At the end it first stops
 // accepting, then waits for replies being sent, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {
 	defer func() {
@@ -93,7 +93,11 @@ func (h *Host) Run(ctx context.Context) error {
 	if h.onReady != nil {
 		h.onReady()
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case h.next = <-h.restarts:
+		stop()
+	}
 	h.ready.Store(false)
 	in.Wait()
 	h.servers.Close()

@@ -135,7 +135,7 @@ func (r *release) buildPrograms(ctx context.Context) error {
 	for _, t := range r.targets {
 		err := r.goBuild(ctx, t, r.bin(t), "./cmd/flynn")
 		if err == nil {
-			err = r.goBuild(ctx, t.sandboxed(), filepath.Join(r.bin(t), "sandbox"), "./cmd/flynn-sandboxd", "./cmd/flynn-probe")
+			err = r.goBuild(ctx, t.sandboxed(), filepath.Join(r.bin(t), "sandbox"), "./cmd/flynn-sandboxd", "./cmd/flynn-sandboxd-listen", "./cmd/flynn-probe")
 		}
 		if err == nil {
 			err = r.assemble(ctx, firstparty.Plugins, "plugin.toml", plugin.Assembler{Platform: t.String()}, r.plugins(t))

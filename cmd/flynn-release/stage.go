@@ -16,7 +16,7 @@ import (
 // The tree of a target is what a prefix such as /usr or /usr/local gets:
 //
 //	bin/flynn
-//	lib/flynn/flynn-sandboxd-linux-ARCH, flynn-probe-linux-ARCH
+//	lib/flynn/flynn-sandboxd-linux-ARCH, flynn-sandboxd-listen-linux-ARCH, flynn-probe-linux-ARCH
 //	lib/flynn/manifest.json         the digests of the following
 //	lib/flynn/plugins/NAME/plugin.toml, bin/NAME, ...
 //	lib/flynn/policies/NAME/policy.toml, policy.wasm, cases/, ...
@@ -44,7 +44,7 @@ func (r *release) stageTarget(t target) error {
 		copyTree(filepath.Join(r.work, "completion"), to),
 		r.stageDocs(filepath.Join(to, filepath.FromSlash(docs))),
 	)
-	for _, name := range []string{"flynn-sandboxd", "flynn-probe"} {
+	for _, name := range []string{"flynn-sandboxd", "flynn-sandboxd-listen", "flynn-probe"} {
 		err = errors.Join(err, copyFile(filepath.Join(r.bin(t), "sandbox", name), filepath.Join(lib, name+"-"+t.sandboxed().String()), 0o755))
 	}
 	return errors.Join(err, firstparty.WriteManifest(lib), openFolders(to))

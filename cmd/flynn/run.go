@@ -45,6 +45,7 @@ func commands() []*cli.Command {
 		haltCommand(),
 		renamed("stop", haltCommand()),
 		resumeCommand(),
+		restartCommand(),
 		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),

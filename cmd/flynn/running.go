@@ -65,14 +65,11 @@ func serveAt(ctx context.Context, cmd *cli.Command, path string) error {
 	ctx, reloads, done := hangups(ctx)
 	defer done()
 	log := slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := host.New(ctx, host.Config{
+	return host.Serve(ctx, host.Config{
 		Path: path, Getenv: getenvOf(ctx), Log: log, Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(),
+	}, func(h *host.Host) {
+		fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
-	return h.Run(ctx)
 }
 
 var _ setup.Hosts = hosts{}

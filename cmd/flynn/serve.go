@@ -53,7 +53,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	ctx, reloads, done := hangups(ctx)
 	defer done()
 	log := slog.New(handler)
-	h, err := host.New(ctx, host.Config{
+	return host.Serve(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: log, LastGood: cmd.Bool("last-good"),
 		Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
 		Ready: func() {
@@ -61,15 +61,13 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 				log.Error("systemd will stop flynn, which it believes to be starting", "error", err)
 			}
 		},
+	}, func(h *host.Host) {
+		w := cmd.Root().Writer
+		fmt.Fprintln(w, welcome(h.URL(), h.TokenFile(), isTerminal(w)))
+		if isTerminal(w) {
+			fmt.Fprintf(w, "Or talk to it from a second terminal: %s\n%s\n\n", config.CommandLine(configPath(ctx, cmd), "chat"), h.Intro().Text())
+		}
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
-	if isTerminal(cmd.Root().Writer) {
-		fmt.Fprintf(cmd.Root().Writer, "Or talk to it from a second terminal: %s\n%s\n\n", config.CommandLine(configPath(ctx, cmd), "chat"), h.Intro().Text())
-	}
-	return h.Run(ctx)
 }
 
 // welcome says where the chat page is. The page's address contains the token, which does not expire: it is shown on a person's screen, but

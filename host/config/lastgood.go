@@ -27,12 +27,25 @@ func OpenLastGood(path string, getenv func(string) string, log *slog.Logger, che
 		return nil, bad
 	}
 	log.Warn("configuration refused; the last good one is in force", "path", path, "last_good", last, "error", bad)
-	holder = newHolder(path, cfg, getenv, log, checks)
-	holder.refused = bad
-	if src, err := readFile(path); err == nil {
-		holder.seen = digest(src)
+	return newHolder(path, cfg, getenv, log, checks).inPlaceOf(bad), nil
+}
+
+// FallBack returns a NewHolder with a configuration that was in force in place of the file's, with which the program does not start because of
+// bad. The file is watched nevertheless.
+func FallBack(before *Config, bad error) func(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
+	return func(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
+		cfg := *before
+		return newHolder(path, &cfg, getenv, log, checks).inPlaceOf(bad), nil
 	}
-	return holder, nil
+}
+
+// inPlaceOf has a holder go on with what it has instead of the file as it is, which is refused because of bad.
+func (h *Holder) inPlaceOf(bad error) *Holder {
+	h.refused = bad
+	if src, err := readFile(h.path); err == nil {
+		h.seen = digest(src)
+	}
+	return h
 }
 
 // storeDirOf finds the store of a file that may be wrong in all other keys.

@@ -13,8 +13,11 @@ type Configurations interface {
 	ConfigurationKeys(ctx context.Context, section string) ([]ConfigurationKey, error)
 	// CheckConfiguration tries an edit without making it.
 	CheckConfiguration(ctx context.Context, e ConfigurationEdit) (ConfigurationCheck, error)
-	// EditConfiguration makes an edit: the file is written and in force afterwards, or as before.
+	// EditConfiguration makes an edit: the file is written and in force afterwards, or as before. An edit with Restart is in force, or the file
+	// as before, after the restart that it begins.
 	EditConfiguration(ctx context.Context, e ConfigurationEdit, by string) (ConfigurationEdited, error)
+	// Restart begins to end flynn in order and to start it again with the file, which has to be right.
+	Restart(ctx context.Context, by string) (Restarting, error)
 	// FormerConfigurations returns the last texts of the file, the latest first.
 	FormerConfigurations(ctx context.Context) ([]FormerConfiguration, error)
 }
@@ -81,6 +84,7 @@ type ConfigurationEdit struct {
 	Changes []ConfigurationChange `json:"changes,omitempty" maxItems:"500"`
 	Text    *string               `json:"text,omitempty" maxLength:"1048576" doc:"The whole file; <hidden N> keeps what it stands for"`
 	Former  string                `json:"former,omitempty" maxLength:"64" doc:"The id of a former text to bring back"`
+	Restart bool                  `json:"restart,omitempty" doc:"Restart flynn for it; if it does not start, the text before is brought back"`
 }
 
 // ConfigurationChange sets a key, or unsets it.
@@ -99,7 +103,16 @@ type ConfigurationCheck struct {
 	Warnings   []ConfigurationProblem `json:"warnings"`
 	Difference string                 `json:"difference" doc:"Unified; empty if nothing changes"`
 	Effects    []ConfigurationEffect  `json:"effects"`
+	// Restart is whether the edit needs a restart.
+	Restart string `json:"restart" enum:"none,later,now" doc:"later: a part is in force after the next restart; now: the edit can only be made with restart"`
 }
+
+// Whether an edit needs a restart.
+const (
+	RestartNone  = "none"
+	RestartLater = "later"
+	RestartNow   = "now"
+)
 
 // ConfigurationEffect is one part that an edit starts, stops or changes.
 type ConfigurationEffect struct {
@@ -113,6 +126,14 @@ type ConfigurationEdited struct {
 	Generation uint64 `json:"generation"`
 	Version    string `json:"version"`
 	Difference string `json:"difference"`
+	// Restarting is set if the edit is in force after the restart that has begun.
+	Restarting *Restarting `json:"restarting,omitempty"`
+}
+
+// Restarting is a restart that has begun.
+type Restarting struct {
+	// Moved is the address of the console afterwards, if it is another one.
+	Moved string `json:"moved,omitempty" doc:"The address of the console afterwards, if it is another one"`
 }
 
 // FormerConfiguration is a text that the file had.

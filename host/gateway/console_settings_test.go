@@ -205,7 +205,10 @@ func roomTables(t *testing.T, b context.Context) {
 	p.until(`document.querySelector("[data-key='store.max_age_hours']").textContent.includes("in force after a restart; until then")`)
 	p.want(`document.querySelector("[data-key='store.max_age_hours'] input").value`, "3")
 	p.typed(`[data-key="store.dir"] input`, "elsewhere")
-	p.until(`document.querySelector("[data-key='store.dir'] .trouble")?.textContent.includes("cannot be changed while flynn runs (stop flynn, change it in the file itself, and start flynn)")`)
+	p.click(`.settings-bar .main`)
+	p.until(`document.querySelector("dialog")?.textContent.includes("This takes a restart of Flynn") && document.querySelector("dialog").textContent.includes("sign-ins stay in")`)
+	p.want(`[...document.querySelectorAll("dialog footer .main")].map((b) => b.textContent.trim()).join()`, "Save and restart")
+	p.looks("settings-restart")
 }
 
 func onDisk(t *testing.T, path string) string {

@@ -28,7 +28,7 @@ import (
 func aRecord() container.Record {
 	wanted := spec.Spec{Image: "x"}.WithDefaults()
 	return container.Record{
-		Version: 1, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
+		Version: 2, Key: spec.NewKey(), Host: "0123abcd", Owner: "0123abcd", Epoch: 4, Container: "c1", Session: "s", Sandbox: "default",
 		Hash: wanted.Hash("digest"), Spec: wanted, Timeout: wanted.Timeout, Born: time.Now(), Lease: time.Minute,
 		Peer: uint32(os.Getuid()), Secret: bytes.Repeat([]byte{7}, frame.SecretSize),
 	}
@@ -47,6 +47,8 @@ type bareDriver struct {
 	mu      sync.Mutex
 	removed []string
 }
+
+func (d *bareDriver) Binds() bool { return true }
 
 func (d *bareDriver) Ping(context.Context) error { return nil }
 
@@ -81,8 +83,9 @@ func (s supervisorSide) adopt(b frame.AdoptBody) {
 // prove is the honest answer.
 func (s supervisorSide) prove(secret []byte) {
 	asked := s.next()
-	mine := bytes.Repeat([]byte{9}, frame.SecretSize)
-	s.adopt(frame.AdoptBody{Challenge: mine, Proof: frame.SupervisorSide.Prove(secret, asked.Challenge, mine)})
+	mine := frame.AdoptBody{Challenge: bytes.Repeat([]byte{9}, frame.SecretSize), Epoch: 4}
+	mine.Proof = frame.SupervisorSide.Prove(secret, frame.Exchange{Host: asked, Supervisor: mine})
+	s.adopt(mine)
 	s.next()
 	_, _ = s.in.Next() // Kept
 }
@@ -170,7 +173,7 @@ func TestLiarsAtTheControlSocket(t *testing.T) {
 		},
 		"the host's own proof": func(s supervisorSide, r container.Record) {
 			asked := s.next()
-			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Proof: frame.HostSide.Prove(r.Secret, asked.Challenge, asked.Challenge)})
+			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Epoch: asked.Epoch, Proof: frame.HostSide.Prove(r.Secret, frame.Exchange{Host: asked, Supervisor: asked})})
 			s.untilHungUp()
 		},
 		"welcome instead": func(s supervisorSide, _ container.Record) {

@@ -37,6 +37,7 @@ type hostOrder struct {
 	Reconcile      bool
 	PauseAfter     time.Duration
 	Start          []string
+	Dialed         string // folder of a sandboxtest.Dialed
 }
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
@@ -70,6 +71,9 @@ func TestHostProcess(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
+	if o.Dialed != "" {
+		engine.DialedIn(t, o.Dialed).Adjust(&config)
+	}
 	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))

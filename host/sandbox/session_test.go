@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
@@ -157,6 +158,15 @@ func TestConfinement(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// The supervisor holds the limit of open files where the engine sets a looser one.
+func TestOpenFilesWithoutTheEngine(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = h.Driver.Weakened(docker.Weakness{LooseUlimits: true}) })
+	if got := shell(t, get(t, m, "s", config.Spec), "ulimit -Sn; ulimit -Hn; ulimit -n 1025 2>/dev/null || echo no"); got != "1024\n1024\nno\n" {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -68,7 +68,7 @@ func (a *Admin) MountRules() mounts.Rules { return specs.MountRules(a.config) }
 // Manager returns a manager for this instance, which removes no leftovers and has no pools. Requests that the proxy refuses are only
 // logged, because a running host may be using the store.
 func (a *Admin) Manager(log *slog.Logger) (*sandbox.Manager, error) {
-	supervisor, err := program.FindSupervisor(log)
+	supervisor, err := program.FindSupervisorFor(a.Driver, log)
 	if err != nil {
 		return nil, err
 	}

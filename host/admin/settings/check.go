@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
@@ -20,6 +19,7 @@ import (
 func (s Settings) CheckConfiguration(ctx context.Context, e gateway.ConfigurationEdit) (gateway.ConfigurationCheck, error) {
 	out := gateway.ConfigurationCheck{
 		Problems: []gateway.ConfigurationProblem{}, Warnings: []gateway.ConfigurationProblem{}, Effects: []gateway.ConfigurationEffect{},
+		Restart: gateway.RestartNone,
 	}
 	before, err := config.Read(s.Editor.Path)
 	if err != nil {
@@ -46,14 +46,8 @@ func (s Settings) CheckConfiguration(ctx context.Context, e gateway.Configuratio
 	bad, weak := preflight.All(ctx, next, s.Log)
 	out.Problems, out.Warnings = gateway.Problems(bad, text), gateway.Problems(weak, text)
 	current := s.Holder.Current()
-	for _, key := range config.RestartKeys(current, next) {
-		if config.Refused(key) {
-			out.Problems = append(out.Problems, gateway.ConfigurationProblem{
-				Line: next.Line(strings.Split(key, ".")...), Key: key, Text: "it cannot be changed while flynn runs",
-				Next: "stop flynn, change it in the file itself, and start flynn",
-			})
-		}
-	}
+	out.Restart = restartFor(current, next)
+	out.Warnings = append(out.Warnings, moved(current, next)...)
 	out.OK = len(out.Problems) == 0
 	out.Effects = s.effects(current, next)
 	return out, nil

@@ -18,7 +18,11 @@ import (
 
 // EditConfiguration implements gateway.Configurations.
 func (s Settings) EditConfiguration(ctx context.Context, e gateway.ConfigurationEdit, by string) (gateway.ConfigurationEdited, error) {
-	m, err := s.Editor.Rewrite(ctx, edit.Author{By: by, What: what(e)}, func(before []byte) ([]byte, error) {
+	write := s.Editor.Rewrite
+	if e.Restart {
+		write = s.Editor.RewriteAndRestart
+	}
+	m, err := write(ctx, edit.Author{By: by, What: what(e)}, func(before []byte) ([]byte, error) {
 		if err := s.seen(e, before); err != nil {
 			return nil, err
 		}
@@ -27,9 +31,18 @@ func (s Settings) EditConfiguration(ctx context.Context, e gateway.Configuration
 	if err != nil {
 		return gateway.ConfigurationEdited{}, gateway.NotEdited(err)
 	}
-	return gateway.ConfigurationEdited{
+	edited := gateway.ConfigurationEdited{
 		Generation: m.Generation, Version: config.DigestOf(m.After), Difference: difference(s.Editor.Path, m.Before, m.After),
-	}, nil
+	}
+	if e.Restart {
+		next, err := config.LoadAs(s.Editor.Path, m.After, s.Editor.Getenv, s.Editor.Checks...)
+		if err != nil {
+			return edited, err
+		}
+		moved := s.restarting(next)
+		edited.Restarting = &moved
+	}
+	return edited, nil
 }
 
 // what says for people what an edit changes.

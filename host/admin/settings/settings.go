@@ -25,6 +25,8 @@ type Settings struct {
 	// SameChannel and SameTools report whether a process for one table can also serve the other.
 	SameChannel func(a, b config.Channel) bool
 	SameTools   func(a, b config.ToolProvider) bool
+	// FailedRestart is why the last restart was not one with the file; nil if it was.
+	FailedRestart error
 }
 
 var (
@@ -52,6 +54,9 @@ func (s Settings) Configuration(context.Context) (gateway.Configuration, error) 
 		}
 		_, err := config.LoadAs(path, text, s.Editor.Getenv, s.Editor.Checks...)
 		c.Problems = gateway.ProblemsOf(err, text)
+	}
+	if s.FailedRestart != nil && c.State == gateway.ConfigurationInForce {
+		c.Warnings = append(c.Warnings, failedRestart(s.FailedRestart))
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		c.Path = absolute

@@ -30,6 +30,8 @@ type EditorConfig struct {
 	Reload Reload
 	// InForce is the configuration in force; nil outside of the flynn that runs. With it, texts that were replaced are kept.
 	InForce func() *config.Config
+	// Restart begins to start the running flynn again, with the file. It brings back the text before if that fails. Nil outside of it.
+	Restart func(edited, before []byte) error
 	// Recorder may be nil.
 	Recorder Recorder
 	Log      *slog.Logger
@@ -120,7 +122,16 @@ func (e *Editor) Edit(ctx context.Context, a Author, change func(f *File, c *con
 }
 
 // Rewrite has change return the whole text of the file, and puts it in force. The text before need not be TOML.
-func (e *Editor) Rewrite(ctx context.Context, a Author, change func(before []byte) ([]byte, error)) (m Made, err error) {
+func (e *Editor) Rewrite(ctx context.Context, a Author, change func(before []byte) ([]byte, error)) (Made, error) {
+	return e.rewrite(ctx, a, change, e.apply)
+}
+
+// RewriteAndRestart is Rewrite for what comes in force by a restart of the running flynn. It returns when that has begun.
+func (e *Editor) RewriteAndRestart(ctx context.Context, a Author, change func(before []byte) ([]byte, error)) (Made, error) {
+	return e.rewrite(ctx, a, change, e.applyAndRestart)
+}
+
+func (e *Editor) rewrite(ctx context.Context, a Author, change func(before []byte) ([]byte, error), apply func(context.Context, Author, *File) (Made, error)) (m Made, err error) {
 	err = e.alone(ctx, func() error {
 		f, err := openAny(e.Path)
 		if err != nil {
@@ -136,7 +147,7 @@ func (e *Editor) Rewrite(ctx context.Context, a Author, change func(before []byt
 			}
 			return &WrongError{err, text}
 		}
-		m, err = e.apply(ctx, a, f)
+		m, err = apply(ctx, a, f)
 		return err
 	})
 	return m, err
@@ -164,21 +175,12 @@ func (e *Editor) Reloading(ctx context.Context, a Author, do func(reload Reload)
 
 // apply writes the file and has it taken up. Once it is written the end of ctx stops nothing: half of an edit is none.
 func (e *Editor) apply(ctx context.Context, a Author, f *File) (m Made, err error) {
-	m = Made{Before: f.before, After: f.Bytes()}
-	if e.InForce != nil {
-		m.Generation = e.InForce().Generation
-	}
+	m = e.made(f)
 	if f.info != nil && f.Diff() == "" {
 		return m, nil
 	}
-	if err := e.check(f); err != nil {
-		return m, &WrongError{err, m.After}
-	}
-	if err := e.keep(f); err != nil {
-		return m, asFile(err)
-	}
-	if err := f.Save(e.Getenv, e.Checks...); err != nil || e.Reload == nil {
-		return m, asFile(err)
+	if err := e.save(f); err != nil || e.Reload == nil {
+		return m, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	m.Generation, err = e.Reload(ctx)
@@ -190,6 +192,39 @@ func (e *Editor) apply(ctx context.Context, a Author, f *File) (m Made, err erro
 	}
 	e.Record(ctx, a, m.Generation)
 	return m, nil
+}
+
+// applyAndRestart writes the file and begins the restart.
+func (e *Editor) applyAndRestart(ctx context.Context, a Author, f *File) (Made, error) {
+	m := e.made(f)
+	if err := e.save(f); err != nil {
+		return m, err
+	}
+	if err := e.Restart(m.After, m.Before); err != nil {
+		return m, e.undo(f, err)
+	}
+	e.Record(context.WithoutCancel(ctx), a, m.Generation)
+	return m, nil
+}
+
+// made is an edit of f that is about to be made.
+func (e *Editor) made(f *File) Made {
+	m := Made{Before: f.before, After: f.Bytes()}
+	if e.InForce != nil {
+		m.Generation = e.InForce().Generation
+	}
+	return m
+}
+
+// save checks a text, and writes it.
+func (e *Editor) save(f *File) error {
+	if err := e.check(f); err != nil {
+		return &WrongError{err, f.Bytes()}
+	}
+	if err := e.keep(f); err != nil {
+		return asFile(err)
+	}
+	return asFile(f.Save(e.Getenv, e.Checks...))
 }
 
 // asFile makes errors of a file a FileError.

@@ -2,14 +2,17 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
@@ -142,6 +145,23 @@ func (f *File) Undo() error {
 	}
 	f.undo = nil
 	return f.Replace(f.before)
+}
+
+// BringBack writes a text over the one that an edit has made of the file at path; ErrChanged if somebody else has changed it since.
+func BringBack(ctx context.Context, path string, edited, text []byte) error {
+	release, err := filelock.WaitDir(ctx, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer release()
+	f, err := openAny(path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(f.before, edited) {
+		return ErrChanged
+	}
+	return f.write(text)
 }
 
 // write writes a text over the one that was read, which it becomes. The caller holds the lock of the folder.

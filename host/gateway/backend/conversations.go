@@ -147,23 +147,34 @@ func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]transcri
 }
 
 // entries returns the pieces of a turn as the gateway shows them. A turn waits for a person about one call at a time, so a pending request
-// belongs to the first call without a result, and is shown with that call only.
+// belongs to the first call without a result, and is shown with that call only. Other calls that have not begun are left out: they are shown
+// when they begin, as to somebody who watches.
 func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approval) []gateway.Entry {
 	var out []gateway.Entry
 	next := true
 	for _, p := range pieces {
 		e := entry(t, p)
-		if p.Call != nil && !p.Done && next {
+		if p.Call != nil && !p.Done {
+			asked := next && asks(e.Call, t, waiting)
 			next = false
-			i := slices.IndexFunc(waiting, func(a consent.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
-			if i >= 0 {
-				a := waiting[i]
-				e.Call.Approval, e.Call.Decision, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
+			if !asked && p.Call.Decision == "" {
+				continue
 			}
 		}
 		out = append(out, e)
 	}
 	return out
+}
+
+// asks makes a call show the request about it that waits for a person, and reports whether there is one.
+func asks(c *gateway.ToolCall, t turnlog.Turn, waiting []consent.Approval) bool {
+	i := slices.IndexFunc(waiting, func(a consent.Approval) bool { return a.Turn == t.ID && a.Tool == c.Tool })
+	if i < 0 {
+		return false
+	}
+	a := waiting[i]
+	c.Approval, c.Decision, c.Args, c.Where, c.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
+	return true
 }
 
 func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {

@@ -253,6 +253,9 @@ func (s Status) warnings(c *config.Config) []string {
 				p.Name, p.Passed))
 		}
 	}
+	for _, w := range c.Waiting {
+		out = append(out, fmt.Sprintf("%s is %s in flynn.toml and %s until flynn is restarted: flynn restart.", w.Key, w.Wanted, w.Runs))
+	}
 	for _, w := range WeakerThanLinux() {
 		out = append(out, "Weaker than on Linux: "+w+".")
 	}

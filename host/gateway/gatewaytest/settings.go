@@ -53,6 +53,11 @@ func (s Settings) EditConfiguration(_ context.Context, e gateway.ConfigurationEd
 	return call(s.Edit, e)
 }
 
+// Restart implements gateway.Configurations.
+func (s Settings) Restart(context.Context, string) (gateway.Restarting, error) {
+	return gateway.Restarting{}, store.ErrNotFound
+}
+
 // FormerConfigurations implements gateway.Configurations.
 func (s Settings) FormerConfigurations(context.Context) ([]gateway.FormerConfiguration, error) {
 	return s.Former, nil

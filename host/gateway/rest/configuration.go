@@ -58,9 +58,14 @@ func (c configuration) register(r *registrar) {
 			return c.CheckConfiguration(ctx, in.Body)
 		})
 	add(r, Operation{ID: "edit-configuration", Method: http.MethodPut, Path: "/configuration", Subject: aboutConfiguration, Least: owner, Timeout: reloadTimeout,
-		Body: editBody, Summary: "Edit flynn.toml, keeping its comments and order: it is in force afterwards, or as before"},
+		Body: editBody, Summary: "Edit flynn.toml, keeping its comments and order: it is in force afterwards, or as before; with restart, after that"},
 		func(ctx context.Context, by gateway.Caller, in *editing) (gateway.ConfigurationEdited, error) {
 			return c.EditConfiguration(ctx, in.Body, string(by.Sender))
+		})
+	add(r, Operation{ID: "restart", Method: http.MethodPost, Path: "/restart", Subject: aboutConfiguration, Least: owner,
+		Summary: "End flynn in order and start it again with flynn.toml; if it does not start, it goes on with what was in force"},
+		func(ctx context.Context, by gateway.Caller, _ *struct{}) (gateway.Restarting, error) {
+			return c.Restart(ctx, string(by.Sender))
 		})
 	add(r, Operation{ID: "list-former-configurations", Method: http.MethodGet, Path: "/configuration/history", Subject: aboutConfiguration, Least: owner,
 		Summary: "The last 50 texts of flynn.toml, the latest first"},

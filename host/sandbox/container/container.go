@@ -252,6 +252,12 @@ const removeTimeout = 60 * time.Second
 func (c *Container) watch() {
 	defer close(c.gone)
 	c.renewUntilDone()
+	if errors.Is(c.Link.Err(), frame.ErrTaken) && c.step(Taken) {
+		c.config.Log.Warn("another host has taken a sandbox over", "container", c.config.ID, "session", c.Session())
+		c.config.Ownership.Yield()
+		c.tellRemoved()
+		return
+	}
 	c.step(Ended)
 	if c.phase() == Detached {
 		return
@@ -267,15 +273,20 @@ func (c *Container) erase() error {
 	if err := errors.Join(c.Services.Remove(), c.config.Reaper.Remove(ctx, c.config.ID)); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	next, ok := c.life.Step(Removed)
-	c.life = next
-	then := c.onRemoved
-	c.mu.Unlock()
-	if ok && then != nil {
-		then()
+	if c.step(Removed) {
+		c.tellRemoved()
 	}
 	return nil
+}
+
+// tellRemoved calls what OnceRemoved has registered.
+func (c *Container) tellRemoved() {
+	c.mu.Lock()
+	then := c.onRemoved
+	c.mu.Unlock()
+	if then != nil {
+		then()
+	}
 }
 
 // Settle waits until the container is gone, so that nothing in it writes to the workspace.

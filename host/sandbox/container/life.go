@@ -28,6 +28,7 @@ const (
 	Dismissed Event = "dismissed" // it ends unless a call is under way
 	Ended     Event = "ended"     // its end is requested, or its connection is lost
 	Left      Event = "left"      // this host leaves it to a later one
+	Taken     Event = "taken"     // another host has taken it over
 	Removed   Event = "removed"   // the engine has removed it
 )
 
@@ -79,6 +80,8 @@ func (l Life) Step(e Event) (next Life, ok bool) {
 		return to(Ending, Starting, Serving, Pausing, Paused)
 	case Left:
 		return to(Detached, Serving)
+	case Taken:
+		return to(Detached, Starting, Serving, Pausing, Paused, Ending)
 	case Removed:
 		return to(Gone, Ending)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/peercred"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/resume"
 )
 
 // Keys are the keys of the containers that this process has, creates or removes. No process of the instance treats one of these containers
@@ -59,7 +60,10 @@ type Ownership struct {
 	control *ControlSocket // may be nil
 	lease   time.Duration
 	secret  []byte
-	peer    uint32 // user id of the supervisor, as the host sees it
+	peer    uint32 // user id of the supervisor at the control socket, as the host sees it
+	epoch   uint64 // higher than that of every process that had the container before
+	// identity is ours towards a supervisor that listens; nil for one that we attach to.
+	identity []byte
 
 	mu       sync.Mutex // guards recorded, also while the record is written
 	recorded bool
@@ -67,20 +71,39 @@ type Ownership struct {
 
 // Own claims a container that is about to be created. run is the folder of the instance.
 func (k *Keys) Own(run, key string) *Ownership {
-	return &Ownership{key: key, run: run, release: k.Hold(key)}
+	return &Ownership{key: key, run: run, release: k.Hold(key), epoch: 1}
 }
 
-// Regain claims a container that another process has left, whose control socket was reopened.
-func (k *Keys) Regain(run string, r Record, control *ControlSocket) *Ownership {
+// Regain claims a container that another process has left, for a process by its id. control is the container's reopened control socket, nil
+// for a supervisor that listens.
+func (k *Keys) Regain(run string, r Record, process string, control *ControlSocket) (*Ownership, error) {
 	o := k.Own(run, r.Key)
-	o.control, o.lease, o.secret, o.peer, o.recorded = control, r.Lease, r.Secret, r.Peer, true
-	return o
+	r.Owner, r.Epoch = process, r.Epoch+1
+	if err := r.Write(run); err != nil { // before the supervisor knows the epoch, so that nobody uses it a second time
+		o.release()
+		return nil, err
+	}
+	o.control, o.lease, o.secret, o.peer, o.epoch, o.identity, o.recorded = control, r.Lease, r.Secret, r.Peer, r.Epoch, r.Identity, true
+	return o, nil
 }
 
-// Offer lets the container outlive this process by a lease and returns the secret for the supervisor. It requires a control socket, over
-// which a later process finds the supervisor again.
+// Offer lets the container outlive this process by a lease and returns the secret for the supervisor, which a later process finds again by
+// the control socket.
 func (o *Ownership) Offer(control *ControlSocket, lease time.Duration) (time.Duration, []byte) {
 	o.control = control
+	return o.grant(lease)
+}
+
+// OfferIdentity is Offer for a supervisor that listens, for which it returns the identity.
+func (o *Ownership) OfferIdentity(lease time.Duration) (identity []byte, _ time.Duration, secret []byte, err error) {
+	if o.identity, identity, err = resume.NewIdentities(); err != nil {
+		return nil, 0, nil, err
+	}
+	lease, secret = o.grant(lease)
+	return identity, lease, secret, nil
+}
+
+func (o *Ownership) grant(lease time.Duration) (time.Duration, []byte) {
 	if lease <= 0 {
 		return 0, nil
 	}
@@ -88,6 +111,12 @@ func (o *Ownership) Offer(control *ControlSocket, lease time.Duration) (time.Dur
 	rand.Read(o.secret) // never fails; see its documentation
 	return o.lease, o.secret
 }
+
+// Epoch returns a number that is higher than that of every process that had the container before.
+func (o *Ownership) Epoch() uint64 { return o.epoch }
+
+// Dialed reports whether the supervisor listens.
+func (o *Ownership) Dialed() bool { return o.identity != nil }
 
 // Withdraw cancels the offer if the supervisor could not be found again.
 func (o *Ownership) Withdraw() {
@@ -136,6 +165,9 @@ func (o *Ownership) Forsake() {
 	o.control.Shut()
 	o.release()
 }
+
+// Yield gives up a container that another process has now. Its key stays held, so that this process never removes it.
+func (o *Ownership) Yield() { o.control.Shut() }
 
 // A lease is renewed several times before it expires.
 const (

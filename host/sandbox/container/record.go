@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,8 @@ import (
 type Record struct {
 	Version   int                  `json:"version"`
 	Key       string               `json:"key"`
-	Host      string               `json:"host"` // the process that wrote it
+	Host      string               `json:"host"`  // the process that created the container
+	Owner     string               `json:"owner"` // the process that has it, or had it last
 	Container string               `json:"container"`
 	Session   message.WorkspaceKey `json:"session"`
 	Sandbox   string               `json:"sandbox"`
@@ -33,10 +35,12 @@ type Record struct {
 	Lease     time.Duration        `json:"lease"`
 	Peer      uint32               `json:"peer"`
 	Secret    []byte               `json:"secret"`
+	Epoch     uint64               `json:"epoch"`
+	Identity  []byte               `json:"identity,omitempty"` // the host's, for a supervisor that listens
 }
 
 const (
-	recordVersion = 1
+	recordVersion = 2
 	recordPrefix  = "box-"
 	recordSuffix  = ".json"
 	// maxRecord bounds the size of a record's file; a specification may have long lists.
@@ -65,8 +69,10 @@ func (r Record) check() error {
 		return fmt.Errorf("it has version %d", r.Version)
 	case !spec.IsKey(r.Key):
 		return fmt.Errorf("key %.40q is malformed", r.Key)
-	case r.Host == "" || len(r.Host) > maxName:
+	case r.Host == "" || len(r.Host) > maxName, r.Owner == "" || len(r.Owner) > maxName:
 		return errors.New("it names no process")
+	case r.Epoch == 0 || r.Epoch == math.MaxUint64:
+		return fmt.Errorf("epoch %d is impossible", r.Epoch)
 	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
 		return fmt.Errorf("container %.80q is malformed", r.Container)
 	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
@@ -143,7 +149,8 @@ func (c *Container) Remember(r Record) error {
 		return nil
 	}
 	r.Version, r.Key, r.Container, r.Born = recordVersion, o.key, c.config.ID, c.config.Born
-	r.Timeout, r.Lease, r.Peer, r.Secret = r.Spec.Timeout, o.lease, o.peer, o.secret
+	r.Timeout, r.Lease, r.Peer, r.Secret, r.Epoch, r.Identity = r.Spec.Timeout, o.lease, o.peer, o.secret, o.epoch, o.identity
+	r.Owner = r.Host
 	err := r.Write(o.run)
 	o.recorded = err == nil
 	return err

@@ -17,7 +17,7 @@ import (
 func aRecord() Record {
 	wanted := spec.Spec{Image: "x"}.WithDefaults()
 	return Record{
-		Version: recordVersion, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
+		Version: recordVersion, Key: spec.NewKey(), Host: "0123abcd", Owner: "0123abcd", Epoch: 1, Container: "c1", Session: "s", Sandbox: "default",
 		Hash: wanted.Hash("digest"), Spec: wanted, Timeout: wanted.Timeout, Born: time.Now(), Lease: time.Minute,
 		Peer: uint32(os.Getuid()), Secret: bytes.Repeat([]byte{7}, frame.SecretSize),
 	}

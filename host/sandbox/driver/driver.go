@@ -135,6 +135,9 @@ type Container struct {
 	Hosts []string
 	// Program is the program of a container with the role Service.
 	Program *Program
+	// Identity is what the supervisor of a Dialed driver needs in order to listen, secret and made for this container alone. The driver
+	// writes it to IdentityPath, readable by root only, and never to an argument, the environment or a label.
+	Identity []byte
 }
 
 // Mount is a folder or file that a container gets from outside.
@@ -182,7 +185,7 @@ type Images interface {
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
-	// State and Image are set for containers: a state such as running or paused, and the image it was made from.
+	// State and Image are set for containers: a state such as running, paused, exited or dead, and the image it was made from.
 	State, Image string
 	Created      time.Time // set for containers and images
 }

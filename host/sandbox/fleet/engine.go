@@ -121,7 +121,7 @@ func (f *Fleet) look(ctx context.Context, e Engine, c config.Sandbox, running *s
 }
 
 func (f *Fleet) newManager(e Engine, c config.Sandbox) (*sandbox.Manager, error) {
-	supervisor, err := program.FindSupervisor(f.log)
+	supervisor, err := program.FindSupervisorFor(e, f.log)
 	if err != nil {
 		return nil, err
 	}

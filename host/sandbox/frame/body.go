@@ -42,9 +42,11 @@ type HelloBody struct {
 	Env [][]byte `json:"env,omitempty"`
 	// Mounts are paths inside whose file ids the welcome reports.
 	Mounts [][]byte `json:"mounts,omitempty"`
-	// Lease is how long background commands outlive the host, and Secret proves a returning host's identity. They require a control socket.
+	// Lease is how long background commands outlive the host, and Secret proves a returning host's identity. They require a control socket,
+	// or a supervisor that listens. Epoch is the host's; that of a returning one is higher.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	Epoch  uint64        `json:"epoch,omitempty"`
 	// Scratch are folders in memory that every user inside may write to.
 	Scratch [][]byte `json:"scratch,omitempty"`
 	// DiskBytes and DiskEntries limit the workspace; if DiskBytes is 0 there is no limit.
@@ -87,7 +89,7 @@ type FileID struct {
 }
 
 // Version is that of the protocol. Both ends come from the same build, so it must be equal.
-const Version = 4
+const Version = 5
 
 // ExecBody starts a command.
 type ExecBody struct {

@@ -100,6 +100,16 @@ const (
 	SupervisorSide Side = 2
 )
 
+const (
+	// IdentityPath is where a supervisor that listens finds its identity.
+	IdentityPath = "/.flynn-identity"
+	// DefaultAddress is where it listens unless told otherwise.
+	DefaultAddress = ":7443"
+)
+
+// ErrTaken means that the supervisor belongs to a host with a higher epoch.
+var ErrTaken = errors.New("another host has taken this sandbox over")
+
 // ErrProtocol is wrapped by every error that means that the peer violated the protocol.
 var ErrProtocol = errors.New("sandbox protocol broken")
 

@@ -3,43 +3,58 @@ package frame
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"time"
 )
 
-// A returning host reaches the supervisor by a socket that commands inside can connect to as well, so both ends prove that they know the
-// secret of the Hello, without revealing it:
+// A returning host and the supervisor reach each other by a socket that commands inside can connect to as well, so both ends prove that
+// they know the secret of the Hello, without revealing it:
 //
-//	host to supervisor  Adopt{Challenge: a}
-//	supervisor to host  Adopt{Challenge: b, Proof: HMAC(secret, "supervisor", a, b)}
-//	host to supervisor  Adopt{Proof: HMAC(secret, "host", a, b)}, Kept
+//	host to supervisor  Adopt{Challenge: a, Epoch: its own}
+//	supervisor to host  Adopt{Challenge: b, Epoch: of the last host, Proof: HMAC(secret, "supervisor", a, b, both epochs)}
+//	host to supervisor  Adopt{Proof: HMAC(secret, "host", a, b, both epochs)}, Kept
+//
+// A host whose epoch is not higher than that of the last one is refused: another host has taken the sandbox over.
 
 // AdoptBody is one step of this exchange; unused fields are empty.
 type AdoptBody struct {
 	Challenge []byte `json:"challenge,omitempty"`
 	Proof     []byte `json:"proof,omitempty"`
+	Epoch     uint64 `json:"epoch,omitempty"`
 }
 
 // SecretSize is the length of secrets, challenges and proofs, in bytes.
 const SecretSize = sha256.Size
 
-// Prove returns the proof of one end, which covers both challenges.
-func (side Side) Prove(secret, hosts, supervisors []byte) []byte {
+// Exchange is what both proofs cover.
+type Exchange struct {
+	Host, Supervisor AdoptBody // their challenges and epochs
+}
+
+// Prove returns the proof of one end.
+func (side Side) Prove(secret []byte, x Exchange) []byte {
 	name := "host"
 	if side == SupervisorSide {
 		name = "supervisor"
 	}
 	sum := hmac.New(sha256.New, secret)
-	for _, part := range [][]byte{[]byte(name), {0}, hosts, supervisors} { // the challenges have a fixed length
-		sum.Write(part)
+	sum.Write([]byte(name))
+	sum.Write([]byte{0})
+	for _, end := range []AdoptBody{x.Host, x.Supervisor} {
+		sum.Write(end.Challenge) // of a fixed length
+		sum.Write(binary.BigEndian.AppendUint64(nil, end.Epoch))
 	}
 	return sum.Sum(nil)
 }
 
 // Proven reports whether proof is the proof of side.
-func (side Side) Proven(proof, secret, hosts, supervisors []byte) bool {
-	return len(secret) == SecretSize && len(hosts) == SecretSize && len(supervisors) == SecretSize &&
-		hmac.Equal(proof, side.Prove(secret, hosts, supervisors))
+func (side Side) Proven(proof, secret []byte, x Exchange) bool {
+	return len(secret) == SecretSize && len(x.Host.Challenge) == SecretSize && len(x.Supervisor.Challenge) == SecretSize &&
+		hmac.Equal(proof, side.Prove(secret, x))
 }
+
+// Taken reports whether the sandbox belongs to another host than the one that asks.
+func (x Exchange) Taken() bool { return x.Host.Epoch <= x.Supervisor.Epoch }
 
 // RenewBody sets how long background commands outlive the host from now on.
 type RenewBody struct {

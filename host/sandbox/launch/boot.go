@@ -29,6 +29,9 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 			o.ownership.End()
 		}
 	}()
+	if err := l.offerConnection(o); err != nil {
+		return nil, err
+	}
 	if err := o.mounts.place(ctx, o); err != nil {
 		return nil, err
 	}
@@ -60,14 +63,31 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 	return c, nil
 }
 
-// boot attaches to the container, starts it and greets its supervisor.
-func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSpec) error {
+// open starts the container and connects to its supervisor.
+func (l *Launcher) open(ctx context.Context, c *container.Container, o *launchSpec) (driver.Stream, error) {
+	if o.ownership.Dialed() {
+		if err := l.config.Driver.Start(ctx, c.ID()); err != nil {
+			return nil, err
+		}
+		stream, at, err := o.ownership.Dial(ctx, l.config.Driver, l.config.Instance, c.ID())
+		o.networked = at.Network == "tcp"
+		return stream, err
+	}
 	stdio, err := l.config.Driver.Attach(ctx, c.ID(), &stderrLog{log: l.log, container: c.ID()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := l.config.Driver.Start(ctx, c.ID()); err != nil {
 		stdio.Close()
+		return nil, err
+	}
+	return stdio, nil
+}
+
+// boot starts the container and greets its supervisor.
+func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSpec) error {
+	stdio, err := l.open(ctx, c, o)
+	if err != nil {
 		return err
 	}
 	watchdog := time.AfterFunc(greetTimeout, func() { stdio.Close() })
@@ -80,7 +100,7 @@ func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSp
 	stream := stdio
 	if err == nil && welcome.ControlSocket {
 		stream, reader, err = changeStream(stdio, o.ownership)
-	} else {
+	} else if !o.ownership.Dialed() {
 		o.ownership.NoLease() // the supervisor could not be found again
 	}
 	if err != nil {
@@ -154,7 +174,7 @@ func checkWelcome(w frame.WelcomeBody, o *launchSpec, capabilities uint64) error
 		return errors.New("the root file system is writable")
 	case !w.WorkspaceMount:
 		return fmt.Errorf("%s is not mounted", o.hello.Workspace)
-	case o.container.Network == "none" && len(w.Interfaces) > 1:
+	case o.container.Network == "none" && !o.networked && len(w.Interfaces) > 1:
 		return fmt.Errorf("the network is off, but there are interfaces %v", w.Interfaces)
 	}
 	return o.mounts.verify(w)

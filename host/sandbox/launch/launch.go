@@ -14,7 +14,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -162,10 +161,14 @@ func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*containe
 
 // Regain continues with a container that an earlier process has left and whose supervisor has proved its identity. entries are its
 // background commands.
-func (l *Launcher) Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container {
+func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) (*container.Container, error) {
+	sync, err := l.sync(ctx, r.Session)
+	if err != nil {
+		return nil, err
+	}
 	c := container.New(container.Config{
 		ID: r.Container, Image: r.Spec.Image, Workspace: l.config.Workspaces.Path(r.Session), Session: r.Session, Born: r.Born,
-		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Log: l.log,
+		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Sync: sync, Log: l.log,
 	})
 	var proxy *egress.Config
 	if r.Spec.Network == spec.Allowlist {
@@ -177,7 +180,19 @@ func (l *Launcher) Regain(conn net.Conn, reader *frame.Reader, r container.Recor
 	}
 	go c.Link.Serve(reader)
 	c.Serve()
-	return c
+	if err := c.PushWorkspace(ctx); err != nil {
+		return nil, errors.Join(err, c.Remove(err))
+	}
+	return c, nil
+}
+
+// sync returns what synchronises a session's workspace with its volume, or nil if the engine mounts the host's folder.
+func (l *Launcher) sync(ctx context.Context, session message.WorkspaceKey) (*wssync.Syncer, error) {
+	if l.config.Driver.Binds() {
+		return nil, nil
+	}
+	_, mark, err := l.Volumes.ensure(ctx, Volume{Name: workspaceVolume, Session: string(session)})
+	return l.Syncs.Of(string(session), l.config.Workspaces.Path(session), mark), err
 }
 
 // CheckMounts returns why the current rules refuse what a specification mounts from the host, or nil.
@@ -196,6 +211,7 @@ type launchSpec struct {
 	container driver.Container
 	hello     frame.HelloBody
 	nonce     string
+	networked bool // the supervisor is reached over a network, so the container has one
 	workspace string
 	mounts    mountSet
 	ownership *container.Ownership
@@ -232,10 +248,28 @@ func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner)
 		l.offerProxy(o)
 	}
 	l.offerBridges(o)
-	if s.Runtime == "" { // other runtimes do not support sockets of the host
+	o.hello.Epoch = o.ownership.Epoch()
+	return o
+}
+
+// offerConnection adds a way to the supervisor other than its standard streams.
+func (l *Launcher) offerConnection(o *launchSpec) (err error) {
+	if _, is := l.config.Driver.(driver.Dialed); is {
+		o.container.Identity, o.hello.Lease, o.hello.Secret, err = o.ownership.OfferIdentity(l.lease(o))
+		return err
+	}
+	if o.spec.Runtime == "" { // other runtimes do not support sockets of the host
 		l.offerControlSocket(o)
 	}
-	return o
+	return nil
+}
+
+// lease returns how long a container may outlive this process.
+func (l *Launcher) lease(o *launchSpec) time.Duration {
+	if o.spec.Compose != nil { // nobody would watch its services meanwhile
+		return 0
+	}
+	return l.config.Lease
 }
 
 // offerControlSocket adds a control socket; everything works without one, but more slowly.
@@ -248,11 +282,7 @@ func (l *Launcher) offerControlSocket(o *launchSpec) {
 		l.log.Warn("sandbox has no control socket", "error", err)
 		return
 	}
-	lease := l.config.Lease
-	if o.spec.Compose != nil { // nobody would watch its services meanwhile
-		lease = 0
-	}
-	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, lease)
+	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, l.lease(o))
 	o.hello.ControlSocket = container.ControlPath
 	o.container.Mounts = append(o.container.Mounts, socket.Mount())
 }

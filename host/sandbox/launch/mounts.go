@@ -123,7 +123,9 @@ func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	}
 	f.owner = workspace.Workload()
 	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
-	o.dropControlSocket()
+	if !o.ownership.Dialed() {
+		o.dropControlSocket()
+	}
 	supervisor, entry, err := f.l.supervisor.mount(ctx, o.container.Image)
 	if err != nil {
 		return err

@@ -7,60 +7,60 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"os"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// proveTimeout bounds one Adopt; the peer may be a command inside.
-const proveTimeout = 3 * time.Second
-
 // ErrStranger means that the connected peer is not the supervisor.
 var ErrStranger = errors.New("it is not the supervisor")
 
 // Adopt begins a conversation with a supervisor that another host has left: both ends prove that they know the secret, and the supervisor
-// lists its background commands, at most most. Afterwards conn is as after Greet; pass each entry to Resume, and the reader to Serve.
-func Adopt(conn net.Conn, secret []byte, most int) (*frame.Reader, []frame.KeptEntry, error) {
-	if err := conn.SetDeadline(time.Now().Add(proveTimeout)); err != nil {
-		return nil, nil, err
-	}
+// lists its background commands, at most most. Afterwards conn is as after Greet; pass each entry to Resume, and the reader to Serve. The
+// error is frame.ErrTaken if a host with no lower epoch came before. conn is closed if it takes longer than patience; after another error the
+// caller closes it.
+func Adopt(conn io.ReadWriteCloser, patience time.Duration, secret []byte, epoch uint64, most int) (*frame.Reader, []frame.KeptEntry, error) {
+	late := time.AfterFunc(patience, func() { conn.Close() })
+	defer late.Stop()
 	reader, out := frame.NewReader(conn, frame.HostSide), frame.NewWriter(conn)
-	if err := prove(reader, out, secret); err != nil {
+	if err := prove(reader, out, secret, epoch); err != nil {
 		return nil, nil, err
 	}
 	entries, err := askKept(reader, out, most)
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
+	if err == nil && !late.Stop() {
+		err = os.ErrDeadlineExceeded
 	}
 	return reader, entries, err
 }
 
 // prove sends a challenge, checks the answer, and answers the peer's challenge.
-func prove(reader *frame.Reader, out *frame.Writer, secret []byte) error {
-	challenge := make([]byte, frame.SecretSize)
-	rand.Read(challenge) // never fails; see its documentation
+func prove(reader *frame.Reader, out *frame.Writer, secret []byte, epoch uint64) error {
+	x := frame.Exchange{Host: frame.AdoptBody{Challenge: make([]byte, frame.SecretSize), Epoch: epoch}}
+	rand.Read(x.Host.Challenge) // never fails; see its documentation
 	send := func(b frame.AdoptBody) error {
 		return out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(b)})
 	}
-	if err := send(frame.AdoptBody{Challenge: challenge}); err != nil {
+	if err := send(x.Host); err != nil {
 		return err
 	}
 	f, err := reader.Next()
 	if err != nil {
 		return err
 	}
-	var answer frame.AdoptBody
 	if f.Type != frame.Adopt {
 		return ErrStranger
 	}
-	if err := frame.Decode(f.Payload, &answer); err != nil {
+	if err := frame.Decode(f.Payload, &x.Supervisor); err != nil {
 		return err
 	}
-	if !frame.SupervisorSide.Proven(answer.Proof, secret, challenge, answer.Challenge) {
+	if !frame.SupervisorSide.Proven(x.Supervisor.Proof, secret, x) {
 		return ErrStranger
 	}
-	return send(frame.AdoptBody{Proof: frame.HostSide.Prove(secret, challenge, answer.Challenge)})
+	if x.Taken() {
+		return frame.ErrTaken
+	}
+	return send(frame.AdoptBody{Proof: frame.HostSide.Prove(secret, x)})
 }
 
 // maxKept bounds the wire form of one background command.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -41,7 +42,7 @@ func FuzzKept(f *testing.F) {
 }
 
 // adopted plays the supervisor's part in Adopt, with that secret and list, and returns what the host makes of it.
-func adopted(t *testing.T, secret []byte, kept ...frame.KeptEntry) (*Link, *frame.Reader, []frame.KeptEntry, error) {
+func adopted(t *testing.T, secret []byte, epoch uint64, kept ...frame.KeptEntry) (*Link, *frame.Reader, []frame.KeptEntry, error) {
 	t.Helper()
 	host, inside := net.Pipe()
 	l := New(Config{Stream: host})
@@ -54,10 +55,13 @@ func adopted(t *testing.T, secret []byte, kept ...frame.KeptEntry) (*Link, *fram
 		if f, err := p.in.Next(); err != nil || frame.Decode(f.Payload, &asked) != nil {
 			return
 		}
-		mine := bytes.Repeat([]byte{9}, frame.SecretSize)
-		p.send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(frame.AdoptBody{
-			Challenge: mine, Proof: frame.SupervisorSide.Prove(secret, asked.Challenge, mine),
-		})})
+		mine := frame.AdoptBody{Challenge: bytes.Repeat([]byte{9}, frame.SecretSize), Epoch: 4}
+		mine.Proof = frame.SupervisorSide.Prove(secret, frame.Exchange{Host: asked, Supervisor: mine})
+		p.send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(mine)})
+		if asked.Epoch <= mine.Epoch {
+			p.untilHungUp()
+			return
+		}
 		id := p.await(frame.Kept)
 		for _, e := range kept {
 			p.send(frame.Frame{Type: frame.Data, Stream: frame.Out, ID: id, Payload: append(frame.Encode(e), '\n')})
@@ -71,7 +75,7 @@ func adopted(t *testing.T, secret []byte, kept ...frame.KeptEntry) (*Link, *fram
 		host.Close()
 		<-played
 	})
-	reader, entries, err := Adopt(host, bytes.Repeat([]byte{7}, frame.SecretSize), 2)
+	reader, entries, err := Adopt(host, time.Minute, bytes.Repeat([]byte{7}, frame.SecretSize), epoch, 2)
 	return l, reader, entries, err
 }
 
@@ -84,7 +88,7 @@ func TestAdopt(t *testing.T) {
 		{Request: 9, Process: 3, PID: 11, Script: []byte("sleep 9"), Started: 1},
 	}
 	t.Run("goes on", func(t *testing.T) {
-		l, reader, entries, err := adopted(t, right, kept[:2]...)
+		l, reader, entries, err := adopted(t, right, 5, kept[:2]...)
 		if err != nil || len(entries) != 2 {
 			t.Fatal(entries, err)
 		}
@@ -105,12 +109,26 @@ func TestAdopt(t *testing.T) {
 		l.Close(errors.New("the test is over"))
 	})
 	t.Run("a stranger", func(t *testing.T) {
-		if _, _, _, err := adopted(t, bytes.Repeat([]byte{8}, frame.SecretSize), kept[0]); !errors.Is(err, ErrStranger) {
+		if _, _, _, err := adopted(t, bytes.Repeat([]byte{8}, frame.SecretSize), 5, kept[0]); !errors.Is(err, ErrStranger) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("an older host", func(t *testing.T) {
+		for _, epoch := range []uint64{0, 3, 4} {
+			if _, _, _, err := adopted(t, right, epoch, kept[0]); !errors.Is(err, frame.ErrTaken) {
+				t.Errorf("epoch %d: %v", epoch, err)
+			}
+		}
+	})
+	t.Run("a peer that says nothing", func(t *testing.T) {
+		host, inside := net.Pipe()
+		defer inside.Close()
+		if _, _, err := Adopt(host, time.Millisecond, right, 5, 2); err == nil {
+			t.Error("it was adopted")
+		}
+	})
 	t.Run("too many", func(t *testing.T) {
-		if _, _, _, err := adopted(t, right, kept...); !errors.Is(err, frame.ErrProtocol) {
+		if _, _, _, err := adopted(t, right, 5, kept...); !errors.Is(err, frame.ErrProtocol) {
 			t.Errorf("got %v", err)
 		}
 	})

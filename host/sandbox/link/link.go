@@ -140,6 +140,13 @@ func (l *Link) Dead() bool {
 	return l.err != nil
 }
 
+// Err returns why the link is closed, or nil.
+func (l *Link) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 // Close ends the link and waits for its goroutine. Serve must have been called.
 func (l *Link) Close(reason error) {
 	l.Fail(reason)

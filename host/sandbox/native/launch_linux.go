@@ -26,8 +26,7 @@ const (
 	// maxReport bounds why a sandbox could not be set up.
 	maxReport = 4 << 10
 	// ownTasks is added to the workload's process limit for the supervisor's own threads.
-	ownTasks  = 32
-	openFiles = 1024
+	ownTasks = 32
 )
 
 // hostFiles are the files of the host that programs need: programs, libraries, certificates, and how names and times are written. Nothing of
@@ -42,7 +41,7 @@ var hostFiles = []string{
 // within returns the inside of a sandbox.
 func (d *Driver) within(id string, c driver.Container) within.Config {
 	w := within.Config{
-		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", OpenFiles: openFiles,
+		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host",
 		Files: []within.File{
 			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},

@@ -15,10 +15,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// Supervisor is the file name of cmd/flynn-sandboxd.
-const Supervisor = "flynn-sandboxd"
+// The file names of cmd/flynn-sandboxd, and of cmd/flynn-sandboxd-listen, to which hosts connect.
+const (
+	Supervisor = "flynn-sandboxd"
+	Listening  = "flynn-sandboxd-listen"
+)
 
 // program is a program that runs in containers.
 type program struct {
@@ -26,11 +32,18 @@ type program struct {
 	sources []string // folders of the module that it is built from
 }
 
+// common are the sources of both supervisors.
+var common = []string{
+	"host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
+	"host/sandbox/supervise", "host/sandbox/callfilter",
+}
+
 func supervisor() program {
-	return program{Supervisor, []string{
-		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
-		"host/sandbox/supervise", "host/sandbox/native/within", "host/sandbox/callfilter",
-	}}
+	return program{Supervisor, slices.Concat(common, []string{"cmd/flynn-sandboxd", "host/sandbox/native/within"})}
+}
+
+func listening() program {
+	return program{Listening, slices.Concat(common, []string{"cmd/flynn-sandboxd-listen", "host/sandbox/resume", "sdk/backoff"})}
 }
 
 func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}} }
@@ -38,6 +51,14 @@ func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}
 // FindSupervisor returns the path of flynn-sandboxd: the one that is installed with the running program or, in a checkout with a Go toolchain,
 // one that it builds from source and caches.
 func FindSupervisor(log *slog.Logger) (string, error) { return find(log, supervisor()) }
+
+// FindSupervisorFor is FindSupervisor for the sandboxes of a driver.
+func FindSupervisorFor(d driver.Driver, log *slog.Logger) (string, error) {
+	if _, is := d.(driver.Dialed); is {
+		return find(log, listening())
+	}
+	return find(log, supervisor())
+}
 
 // FindProbe returns the path of flynn-probe, which the self-test runs in sandboxes, in the same way.
 func FindProbe(log *slog.Logger) (string, error) { return find(log, probe()) }

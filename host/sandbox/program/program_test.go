@@ -21,7 +21,7 @@ func TestSourcesAreAllThatAProgramIsBuiltFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []program{supervisor(), probe()} {
+	for _, p := range []program{supervisor(), listening(), probe()} {
 		list := exec.Command("go", "list", "-deps", "./cmd/"+p.name)
 		list.Dir, list.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 		out, err := list.Output()

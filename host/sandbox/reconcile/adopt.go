@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/executor"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
@@ -23,6 +24,8 @@ const (
 	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends the processes that the host waited for, which may
 	// take half of it, then tries the control socket once a second, and an attempt may fail on a busy machine.
 	adoptTimeout = 15 * time.Second
+	// proveTimeout bounds the exchange of proofs with a peer at the control socket, which may be a command inside.
+	proveTimeout = 3 * time.Second
 	// vanishEvery is how often to check whether the container still exists.
 	vanishEvery = 500 * time.Millisecond
 	// maxEntries includes the image's own process.
@@ -39,7 +42,7 @@ func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive m
 	keys = slices.DeleteFunc(keys, r.config.Keys.Holds)
 	_ = reaper.Each(keys, func(key string) error {
 		left, err := container.ReadRecord(r.config.Run, key)
-		if err == nil && alive[left.Host] {
+		if err == nil && alive[left.Owner] {
 			return nil
 		}
 		if err == nil {
@@ -100,40 +103,84 @@ func (r *Reconciler) wanted(ctx context.Context, left container.Record, owned []
 	return want, r.config.Launcher.CheckMounts(ctx, want)
 }
 
-// reach reopens the control socket and waits for the supervisor.
+// reach waits for the supervisor, or connects to it.
 func (r *Reconciler) reach(ctx context.Context, left container.Record) (*container.Container, error) {
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not reconnect"))
 	defer cancel()
-	folder := container.ControlFolderOf(r.config.Run, left.Host, left.Key)
-	if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
-		return nil, errors.New("its control socket is gone")
-	}
-	socket, err := container.ReopenControlSocket(folder)
+	o, socket, err := r.claim(left)
 	if err != nil {
 		return nil, err
 	}
 	defer socket.Shut()
-	o := r.config.Keys.Regain(r.config.Run, left, socket)
 	watching := make(chan struct{})
 	go func() { defer close(watching); r.awaitEnd(ctx, left.Container, gone) }()
 	defer func() { cancel(); <-watching }()
 	defer context.AfterFunc(ctx, socket.Shut)()
+	var c *container.Container
+	if o.Dialed() {
+		c, err = r.dial(ctx, left, o)
+	} else {
+		c, err = r.accept(ctx, left, o, socket)
+	}
+	switch {
+	case errors.Is(err, frame.ErrTaken):
+		o.Yield()
+	case err != nil:
+		o.Forsake()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}
+	return c, err
+}
+
+// claim claims the container of a record, and reopens its control socket if it has one.
+func (r *Reconciler) claim(left container.Record) (o *container.Ownership, socket *container.ControlSocket, err error) {
+	if left.Identity == nil {
+		folder := container.ControlFolderOf(r.config.Run, left.Host, left.Key)
+		if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
+			return nil, nil, errors.New("its control socket is gone")
+		}
+		if socket, err = container.ReopenControlSocket(folder); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o, err = r.config.Keys.Regain(r.config.Run, left, r.config.Host.ID(), socket); err != nil {
+		socket.Shut()
+	}
+	return o, socket, err
+}
+
+// dial connects to a supervisor that listens. It first ends the connection to the host before.
+func (r *Reconciler) dial(ctx context.Context, left container.Record, o *container.Ownership) (*container.Container, error) {
+	conn, _, err := o.Dial(ctx, r.config.Driver, r.config.Instance, left.Container)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.welcomeBack(ctx, conn, left, o, adoptTimeout)
+	if err != nil {
+		conn.Close()
+	}
+	return c, err
+}
+
+// accept waits for the supervisor at the control socket.
+func (r *Reconciler) accept(ctx context.Context, left container.Record, o *container.Ownership, socket *container.ControlSocket) (*container.Container, error) {
 	for {
 		conn, err := socket.Next()
 		if err != nil {
-			o.Forsake()
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
 			return nil, err
 		}
-		c, err := r.welcomeBack(conn, left, o)
+		c, err := r.welcome(ctx, conn, left, o)
 		if err == nil {
 			return c, nil
 		}
 		conn.Close()
+		if errors.Is(err, frame.ErrTaken) {
+			return nil, err
+		}
 		if !errors.Is(err, link.ErrStranger) {
 			r.log.Debug("refused a connection at the control socket", "container", left.Container, "error", err)
 		}
@@ -158,15 +205,20 @@ func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.Cance
 	}
 }
 
-// welcomeBack lets both ends prove their identity. Commands inside have another user id than the supervisor, so most of their attempts fail
+// welcome handles a connection at the control socket. Commands inside have another user id than the supervisor, so most of their attempts fail
 // at the first check.
-func (r *Reconciler) welcomeBack(conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
+func (r *Reconciler) welcome(ctx context.Context, conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
 	if uid, err := peercred.UID(conn); err != nil || uid != left.Peer {
 		return nil, errors.Join(link.ErrStranger, err)
 	}
-	reader, entries, err := link.Adopt(conn, left.Secret, maxEntries)
+	return r.welcomeBack(ctx, conn, left, o, proveTimeout)
+}
+
+// welcomeBack lets both ends prove their identity.
+func (r *Reconciler) welcomeBack(ctx context.Context, conn driver.Stream, left container.Record, o *container.Ownership, patience time.Duration) (*container.Container, error) {
+	reader, entries, err := link.Adopt(conn, patience, left.Secret, o.Epoch(), maxEntries)
 	if err != nil {
 		return nil, err
 	}
-	return r.config.Launcher.Regain(conn, reader, left, o, entries), nil
+	return r.config.Launcher.Regain(ctx, conn, reader, left, o, entries)
 }

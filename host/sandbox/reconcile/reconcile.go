@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +47,7 @@ type Config struct {
 type Launcher interface {
 	// CheckMounts returns why the current rules refuse what a specification mounts, or nil.
 	CheckMounts(ctx context.Context, s spec.Spec) error
-	Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container
+	Regain(ctx context.Context, conn driver.Stream, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) (*container.Container, error)
 }
 
 // Sessions are the sessions of this process.
@@ -124,6 +123,12 @@ func (r *Reconciler) isOfACopy(c driver.Owned) bool {
 	return place != "" && place != r.config.Host.Place() && !expired(c.Labels, time.Now().Add(-r.config.MaxAge))
 }
 
+// isAdopted reports whether another living process has adopted a container, whose labels still name the one that made it.
+func (r *Reconciler) isAdopted(key string, alive map[string]bool) bool {
+	left, err := container.ReadRecord(r.config.Run, key)
+	return err == nil && alive[left.Owner]
+}
+
 // removeLeftovers removes the containers that no living process holds.
 func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, alive map[string]bool) ([]driver.Owned, error) {
 	var left []driver.Owned
@@ -135,7 +140,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, 
 			})
 			continue
 		}
-		if !r.config.Keys.Holds(c.Labels[driver.LabelKey]) && !alive[c.Labels[driver.LabelHost]] {
+		if key := c.Labels[driver.LabelKey]; !r.config.Keys.Holds(key) && !alive[c.Labels[driver.LabelHost]] && !r.isAdopted(key, alive) {
 			left = append(left, c)
 		}
 	}
@@ -209,7 +214,7 @@ func (r *Reconciler) clearFolders(alive map[string]bool) error {
 	all = errors.Join(all, err)
 	for _, folder := range folders {
 		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), container.ControlPrefix), "-")
-		if !alive[owner] && !r.config.Keys.Holds(key) {
+		if !alive[owner] && !r.config.Keys.Holds(key) && !r.isAdopted(key, alive) {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
@@ -227,7 +232,7 @@ func (r *Reconciler) clearFolders(alive map[string]bool) error {
 func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	keys, all := container.RecordKeys(r.config.Run)
 	for _, key := range keys {
-		if left, err := container.ReadRecord(r.config.Run, key); !r.config.Keys.Holds(key) && (err != nil || !alive[left.Host]) {
+		if left, err := container.ReadRecord(r.config.Run, key); !r.config.Keys.Holds(key) && (err != nil || !alive[left.Owner]) {
 			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may be ending at the moment
 				all = errors.Join(all, err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
@@ -62,6 +63,29 @@ func TestEveryProbeHoldsAndEveryControlFails(t *testing.T) {
 	if n := len(selftest.Probes()); len(r.Outcomes) != n || r.Failed != 0 || r.Controlled != n || !r.OK() {
 		t.Errorf("%d probes: %d passed, %d weak, %d failed, %d controls failed as they must", n, r.Passed, r.Weak, r.Failed, r.Controlled)
 	}
+}
+
+// TestDialed: every attack fails where the supervisor listens as well.
+func TestDialed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	h := sandboxtest.Engine(t)
+	r := suiteOn(t, h, func(c *selftest.Config) {
+		d := h.Dialed(t, false)
+		config := sandbox.Config{Log: c.Log}
+		d.Adjust(&config)
+		c.Driver, c.Supervisor, c.Controls = config.Driver, config.Supervisor, false
+	})
+	for _, o := range r.Outcomes {
+		if o.Status != selftest.Pass {
+			t.Errorf("%s: %s: %s", o.Name, o.Status, o.Detail)
+		}
+	}
+	if len(r.Outcomes) < len(selftest.Probes())/2 {
+		t.Errorf("%d attacks", len(r.Outcomes))
+	}
+	t.Logf("%d pass, %d weak, %d fail", r.Passed, r.Weak, r.Failed)
 }
 
 // TestPodman: every attack fails on Podman as well, whose own settings are looser than Docker's.

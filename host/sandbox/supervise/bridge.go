@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -45,7 +46,7 @@ func CalledAs(args []string) (name string, is bool) {
 		return "", false
 	}
 	name = filepath.Base(args[0])
-	return name, name != "flynn-sandboxd" && name != ".flynn-sandboxd"
+	return name, !strings.HasPrefix(strings.TrimPrefix(name, "."), "flynn-sandboxd")
 }
 
 // CallBridge makes the host run a bridged command, and returns its exit code. A signal that ends this program also ends the command,

@@ -13,7 +13,6 @@ import (
 // Most commands are short. The goroutine that starts one waits for its end, reads its pipes, and answers. No other thread is woken for
 // that, no descriptor is watched and no timer set, which would take longer than everything else that we do. A command that does not end in
 // time, that receives a frame meanwhile, or that leaves anything behind, continues on the ordinary path.
-// meanwhile, or that leaves anything behind, goes on as one that lasts.
 const (
 	fastPathTime = 2 * time.Millisecond
 	// maxFastPaths bounds the goroutines, other than the reading one, that wait like that at the same time, because each blocks a thread.
@@ -43,13 +42,17 @@ func (c *command) mayTakeFastPath() bool {
 // runHere runs the command on the reading goroutine itself, if nothing but the command has to be waited for. It reports whether the command
 // has begun.
 func (c *command) runHere() bool {
-	if !c.mayTakeFastPath() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() || !c.s.disk.ready() {
+	if !c.mayTakeFastPath() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.disk.ready() {
+		return false
+	}
+	line, ok := c.s.in.quiet()
+	if !ok {
 		return false
 	}
 	if c.spawn(true) != nil {
 		return false // run makes room if that is the problem, or reports the failure
 	}
-	c.alone = c.endsFast(c.s.in.fd)
+	c.alone = c.endsFast(line)
 	if c.alone && c.s.disk.ready() {
 		c.attend()
 	} else {

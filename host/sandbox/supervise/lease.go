@@ -32,10 +32,10 @@ const (
 	minTick    = 10 * time.Millisecond
 )
 
-// newLease begins a lease; without a control socket there is none, because the host could not return.
-func newLease(h frame.HelloBody, control bool, hangUp func()) *lease {
+// newLease begins a lease, unless no host could return.
+func newLease(h frame.HelloBody, returns bool, hangUp func()) *lease {
 	l := &lease{expired: make(chan struct{}), hangUp: hangUp}
-	if control && h.Lease > 0 && len(h.Secret) == frame.SecretSize {
+	if returns && h.Lease > 0 && len(h.Secret) == frame.SecretSize {
 		l.secret, l.length = h.Secret, h.Lease
 		go l.run()
 	}

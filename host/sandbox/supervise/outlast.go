@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -17,7 +17,7 @@ import (
 const (
 	// settleTimeout bounds ending what waits for the host that is gone; the kill ladder needs most of it.
 	settleTimeout = 6 * time.Second
-	// The socket of a host that may be back is tried at growing intervals.
+	// The control socket of a host that may be back is tried at growing intervals.
 	redialFirst = 10 * time.Millisecond
 	redialMost  = time.Second
 	// adoptTimeout bounds the exchange of proofs.
@@ -32,11 +32,19 @@ func (s *supervisor) outlast() *incoming {
 	if !worth || !s.settle() || len(s.background()) == 0 {
 		return nil
 	}
+	var host io.ReadWriteCloser
 	for pause := redialFirst; s.lease.holds(); pause = min(2*pause, redialMost) {
-		if in := s.rejoin(); in != nil {
+		if s.hello.ControlSocket != "" {
+			if control, err := dial(s.hello.ControlSocket); err == nil {
+				host = control
+			}
+		}
+		if in := s.rejoin(host); in != nil {
 			return in
 		}
+		host = nil
 		select {
+		case host = <-s.hosts:
 		case <-s.lease.expired:
 		case <-time.After(pause):
 		}
@@ -94,49 +102,54 @@ func (s *supervisor) background() []*command {
 	return slices.SortedFunc(maps.Values(s.kept), func(a, b *command) int { return cmp.Compare(a.id, b.id) })
 }
 
-// rejoin connects to the host's socket, if it exists again, and returns its frames once both have proved their identity.
-func (s *supervisor) rejoin() *incoming {
-	control, err := dial(s.hello.ControlSocket)
-	if err != nil {
+// rejoin returns the frames of a host, once both have proved their identity. host may be nil.
+func (s *supervisor) rejoin(host io.ReadWriteCloser) *incoming {
+	if host == nil {
 		return nil
 	}
-	in := newIncoming(control)
-	if err := s.prove(control, in.Reader); err != nil || !s.lease.revive() {
-		control.Close()
+	in := newIncoming(host)
+	if err := s.prove(host, in.Reader); err != nil || !s.lease.revive() {
+		host.Close()
 		return nil
 	}
-	s.out.attach(control)
+	s.out.attach(host)
 	s.closing.Lock()
 	s.parted = false
 	s.closing.Unlock()
 	return in
 }
 
-var errStranger = errors.New("the peer at the control socket is not our host")
+var (
+	errStranger = errors.New("the peer is not our host")
+	errLate     = errors.New("the host does not prove its identity in time")
+)
 
 // prove answers the host's challenge and checks its answer to ours.
-func (s *supervisor) prove(control *os.File, reader *frame.Reader) error {
-	if err := control.SetDeadline(time.Now().Add(adoptTimeout)); err != nil {
+func (s *supervisor) prove(host io.ReadWriteCloser, reader *frame.Reader) (err error) {
+	late := time.AfterFunc(adoptTimeout, func() { host.Close() })
+	defer late.Stop()
+	var x frame.Exchange
+	if x.Host, err = nextAdopt(reader); err != nil {
 		return err
 	}
-	asked, err := nextAdopt(reader)
-	if err != nil {
-		return err
-	}
-	challenge := make([]byte, frame.SecretSize)
-	rand.Read(challenge) // never fails; see its documentation
-	answer := frame.AdoptBody{Challenge: challenge, Proof: frame.SupervisorSide.Prove(s.lease.secret, asked.Challenge, challenge)}
-	if err := frame.NewWriter(control).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(answer)}); err != nil {
+	x.Supervisor = frame.AdoptBody{Challenge: make([]byte, frame.SecretSize), Epoch: s.epoch}
+	rand.Read(x.Supervisor.Challenge) // never fails; see its documentation
+	x.Supervisor.Proof = frame.SupervisorSide.Prove(s.lease.secret, x)
+	if err := frame.NewWriter(host).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(x.Supervisor)}); err != nil {
 		return err
 	}
 	answered, err := nextAdopt(reader)
 	if err != nil {
 		return err
 	}
-	if !frame.HostSide.Proven(answered.Proof, s.lease.secret, asked.Challenge, challenge) {
+	if x.Taken() || !frame.HostSide.Proven(answered.Proof, s.lease.secret, x) {
 		return errStranger
 	}
-	return control.SetDeadline(time.Time{})
+	if !late.Stop() {
+		return errLate
+	}
+	s.epoch = x.Host.Epoch
+	return nil
 }
 
 func nextAdopt(reader *frame.Reader) (frame.AdoptBody, error) {

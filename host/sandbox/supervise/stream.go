@@ -13,21 +13,40 @@ import (
 // incoming is the source of the host's frames.
 type incoming struct {
 	*frame.Reader
-	fd int // to check for more frames, or -1
+	from quieter // nil if further frames cannot be detected
+}
+
+// quieter is a stream that can be checked for more without reading.
+type quieter interface {
+	// Quiet reports whether everything that has arrived was read, and returns the descriptor that becomes readable with more.
+	Quiet() (fd int, ok bool)
 }
 
 func newIncoming(from io.Reader) *incoming {
-	in := &incoming{frame.NewReader(from, frame.SupervisorSide), -1}
-	if file, is := from.(*os.File); is {
-		if raw, err := file.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { in.fd = int(fd) })
+	in := &incoming{Reader: frame.NewReader(from, frame.SupervisorSide)}
+	switch s := from.(type) {
+	case quieter:
+		in.from = s
+	case *os.File:
+		if raw, err := s.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { in.from = plainStream(fd) })
 		}
 	}
 	return in
 }
 
-// isQuiet reports whether nothing is read ahead, and further frames can be detected.
-func (in *incoming) isQuiet() bool { return in.fd >= 0 && in.Buffered() == 0 }
+// plainStream is the descriptor of a stream that nothing reads ahead.
+type plainStream int
+
+func (d plainStream) Quiet() (fd int, ok bool) { return int(d), true }
+
+// quiet reports whether nothing is read ahead, and returns the descriptor by which further frames can be detected.
+func (in *incoming) quiet() (fd int, ok bool) {
+	if in.from == nil || in.Buffered() > 0 {
+		return -1, false
+	}
+	return in.from.Quiet()
+}
 
 // outgoing is the destination of frames for the host. Without one they are dropped.
 type outgoing struct {

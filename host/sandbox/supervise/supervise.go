@@ -33,20 +33,36 @@ const maxRequests = 512
 // Run serves the host on the standard streams until stdin ends. args follow the program's name: the nonce, or the word that makes this
 // process a parked helper or change the owner of a volume.
 func Run(args []string) error {
-	if len(args) == 1 && args[0] == parkedWord {
-		return runParked()
-	}
-	if len(args) > 0 && args[0] == ownWord {
-		return runOwn(args[1:])
+	if done, err := runOther(args); done {
+		return err
 	}
 	if len(args) != 1 {
 		return errors.New("run as process 1 of a sandbox container with one argument, its nonce")
 	}
+	if err := first(); err != nil {
+		return err
+	}
+	return newSupervisor(newOutgoing(os.Stdout), nil).serve(args[0], os.Stdin)
+}
+
+// runOther does what an argument names instead of supervising, and reports whether there was one.
+func runOther(args []string) (done bool, err error) {
+	if len(args) == 1 && args[0] == parkedWord {
+		return true, runParked()
+	}
+	if len(args) > 0 && args[0] == ownWord {
+		return true, runOwn(args[1:])
+	}
+	return false, nil
+}
+
+// first prepares this process, which must be the first one.
+func first() error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
 	}
 	relax()
-	return serve(args[0], os.Stdin, os.Stdout)
+	return limitOpenFiles()
 }
 
 // supervisor is the state of one Run.
@@ -59,8 +75,10 @@ type supervisor struct {
 	guard   *guard
 	files   *files
 	meters  *meters
-	socket  *os.File // the control socket in use; may be nil
-	outlet  *outlet  // may be nil
+	socket  *os.File                  // the control socket in use; may be nil
+	hosts   <-chan io.ReadWriteCloser // that connect to us; nil if we do not listen
+	epoch   uint64                    // of the last host
+	outlet  *outlet                   // may be nil
 	lease   *lease
 	tracker *tracker
 	spills  *spills
@@ -95,13 +113,10 @@ type handler interface {
 	cut()
 }
 
-func serve(nonce string, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	reader := newIncoming(in)
-	s := &supervisor{
-		ctx:      ctx,
-		out:      newOutgoing(out),
+func newSupervisor(out *outgoing, hosts <-chan io.ReadWriteCloser) *supervisor {
+	return &supervisor{
+		out:      out,
+		hosts:    hosts,
 		requests: make(map[uint32]handler),
 		kept:     make(map[uint32]*command),
 
@@ -110,6 +125,14 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 
 		transfers: make(chan struct{}, maxTransfers),
 	}
+}
+
+// serve serves the first host, whose frames come from in, and those after it.
+func (s *supervisor) serve(nonce string, in io.Reader) error {
+	var cancel context.CancelFunc
+	s.ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
+	reader := newIncoming(in)
 	if err := s.greet(reader.Reader, nonce); err != nil {
 		return err
 	}
@@ -214,7 +237,8 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		welcome.Proxy, welcome.Bridge = s.hello.Proxy, s.hello.Bridge
 	}
 	welcome.ControlSocket = s.changeStream()
-	s.lease = newLease(s.hello, welcome.ControlSocket, s.out.hangUp)
+	s.epoch = s.hello.Epoch
+	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
 

@@ -3,7 +3,11 @@
 package supervise
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +15,91 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/sdk/need"
 )
+
+// An identity that others could read, or have made, is not taken.
+func TestIdentityIsOnlyRoots(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Part(t, "namespace", errors.New("files of root need root"))
+	}
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		mode  os.FileMode
+		owner int
+		size  int
+		good  bool
+	}{
+		"root's":           {0o400, 0, 100, true},
+		"writable":         {0o600, 0, 100, true},
+		"empty":            {0o400, 0, 0, true}, // refused as an identity
+		"readable by all":  {0o444, 0, 100, false},
+		"by its group":     {0o440, 0, 100, false},
+		"the workload's":   {0o400, 1000, 100, false},
+		"longer than that": {0o400, 0, maxIdentity + 1, false},
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, make([]byte, c.size), 0o600), os.Chmod(path, c.mode), os.Chown(path, c.owner, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := readIdentity(path); (err == nil) != c.good || c.good && len(p) != c.size {
+			t.Errorf("%s: %d bytes, %v", name, len(p), err)
+		}
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("root's", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, dir, filepath.Join(dir, "missing")} {
+		if _, err := readIdentity(path); err == nil {
+			t.Errorf("%s was taken", path)
+		}
+	}
+}
+
+// A host proves that it knows the secret, and that no host with its epoch or a higher one came before.
+func TestReturningHosts(t *testing.T) {
+	secret := bytes.Repeat([]byte{7}, frame.SecretSize)
+	for name, c := range map[string]struct {
+		epoch  uint64
+		secret []byte
+		late   uint64 // the epoch that the proof is about, if it is another one
+		want   error
+	}{
+		"the next":         {epoch: 6, secret: secret},
+		"a later one":      {epoch: 1<<64 - 1, secret: secret},
+		"the same epoch":   {epoch: 5, secret: secret, want: errStranger},
+		"an older one":     {epoch: 4, secret: secret, want: errStranger},
+		"no epoch":         {secret: secret, want: errStranger},
+		"another secret":   {epoch: 6, secret: bytes.Repeat([]byte{8}, frame.SecretSize), want: errStranger},
+		"a changed epoch":  {epoch: 6, secret: secret, late: 4, want: errStranger},
+		"no secret at all": {epoch: 6, want: errStranger},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, inside := net.Pipe()
+			defer host.Close()
+			s := &supervisor{epoch: 5, lease: &lease{secret: secret}}
+			result := make(chan error, 1)
+			go func() { result <- s.prove(inside, frame.NewReader(inside, frame.SupervisorSide)) }()
+			out, in := frame.NewWriter(host), frame.NewReader(host, frame.HostSide)
+			x := frame.Exchange{Host: frame.AdoptBody{Challenge: bytes.Repeat([]byte{1}, frame.SecretSize), Epoch: c.epoch}}
+			_ = out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(x.Host)})
+			f, err := in.Next()
+			if err != nil || frame.Decode(f.Payload, &x.Supervisor) != nil || x.Supervisor.Epoch != 5 {
+				t.Fatalf("answered %s (%v)", f.Payload, err)
+			}
+			x.Host.Epoch = cmp.Or(c.late, c.epoch)
+			_ = out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(frame.AdoptBody{Proof: frame.HostSide.Prove(c.secret, x)})})
+			want := uint64(5)
+			if c.want == nil {
+				want = c.epoch
+			}
+			if err := <-result; !errors.Is(err, c.want) || s.epoch != want {
+				t.Errorf("got %v, and epoch %d", err, s.epoch)
+			}
+		})
+	}
+}
 
 func TestParseStatus(t *testing.T) {
 	const status = "Name:\tsleep\nState:\tS (sleeping)\nPid:\t9\nGroups:\t1000 40007 \nNSpid:\t9\nNSpgid:\t8\nNSsid:\t7\n"

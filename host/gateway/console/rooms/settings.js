@@ -10,7 +10,8 @@ import { changesOf, draftsOf, invalid } from "./settings/drafts.js";
 import { WholeFile } from "./settings/file.js";
 import { History } from "./settings/history.js";
 import { Keys } from "./settings/keys.js";
-import { Review } from "./settings/review.js";
+import { Restart, Restarting } from "./settings/restart.js";
+import { Review, told } from "./settings/review.js";
 import { Secrets } from "./settings/secrets.js";
 import { Sections } from "./settings/sections.js";
 
@@ -23,6 +24,7 @@ export function Room({ rest, go }) {
   const problems = useSignal([]);    // of the last check
   const review = useSignal(null);    // the edit that is about to be made
   const saved = useSignal(null);     // the last edit that was made
+  const restarting = useSignal(null);
   const [section = "", table] = rest; // all of it, or one of its tables
   const open = (...to) => go("settings", ...to);
   const again = () => { file.again(); keys.again(); };
@@ -50,7 +52,8 @@ export function Room({ rest, go }) {
 
   const ask = (edit) => { review.value = { version, ...edit }; };
   const done = (edited) => {
-    saved.value = edited;
+    saved.value = edited.restarting ? null : edited;
+    restarting.value = edited.restarting || restarting.value;
     review.value = null;
     drafts.value = {};
     again();
@@ -63,7 +66,9 @@ export function Room({ rest, go }) {
   };
   const parts = { open, section, table, ask, drafts, problems };
   return html`<${Page} title=${t("settings.title")} lead=${t("settings.lead")}>
-    <${Loaded} of=${file}>${(c) => html`<${State} of=${c} />`}<//>
+    <${Loaded} of=${file}>${(c) => html`<${State} of=${c} restart=${html`<${Restart} began=${(it) => { restarting.value = it; }} />`} />`}<//>
+    ${restarting.value && html`<${Restarting} key=${restarting.value.since} of=${restarting.value} back=${again} />`}
+    ${keys.value?.some((k) => k.runs !== undefined) && html`<${Notice} kind="warn">${t("settings.keysWait")}<//>`}
     ${saved.value && html`<${Notice} kind="good">${t("settings.saved", { generation: saved.value.generation })} <${Button} kind="quiet" does=${undo}>${t("settings.undo")}<//><//>`}
     <div class="settings">
       <${Loaded} of=${keys}>${(list) => html`<${Sections} keys=${list} now=${section} drafts=${draftsOf(drafts.value)} open=${open} />
@@ -78,11 +83,13 @@ export function Room({ rest, go }) {
 }
 
 // State says whether the file is in force.
-function State({ of: c }) {
+function State({ of: c, restart }) {
   return html`<p class="small"><${Badge} kind=${c.state === "in_force" ? "good" : c.state === "refused" ? "bad" : "warn"}>${t("settings." + c.state)}<//> ${t("settings.generation", c)} <${Text}>${c.path}<//></p>
+    <div class="buttons">${restart}</div>
     ${c.read_only && html`<${Notice} kind="warn">${t("settings.readOnly")} <${Text}>${c.read_only}<//><//>`}
     ${c.refused && html`<${Notice} kind="bad">${t("settings.whyRefused")} <${Text}>${c.refused}<//><//>`}
-    ${!c.refused && c.problems.map((p, i) => html`<${Notice} key=${i} kind="bad"><${Text}>${t("settings.problem", { line: p.line, key: p.key ?? "", problem: p.problem, next: p.next ?? "" })}<//><//>`)}`;
+    ${c.warnings.map((p, i) => html`<${Notice} key=${"w" + i} kind="warn"><${Text}>${told(p)}<//><//>`)}
+    ${!c.refused && c.problems.map((p, i) => html`<${Notice} key=${i} kind="bad"><${Text}>${told(p)}<//><//>`)}`;
 }
 
 // Bar stays in reach while there are drafts.

@@ -124,9 +124,6 @@ func (c Config) limit() error {
 		return unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most})
 	}
 	err := set(unix.RLIMIT_CORE, 0)
-	if c.OpenFiles > 0 {
-		err = errors.Join(err, set(unix.RLIMIT_NOFILE, c.OpenFiles))
-	}
 	if c.Processes > 0 {
 		err = errors.Join(err, set(unix.RLIMIT_NPROC, c.Processes))
 	}

@@ -32,8 +32,8 @@ type Config struct {
 	Counters map[string]string
 	// Loopback is whether the network is the sandbox's own, whose loopback interface has to be started.
 	Loopback bool
-	// OpenFiles and Processes are resource limits; 0 for none.
-	OpenFiles, Processes uint64
+	// Processes limits the processes and threads; 0 for no limit.
+	Processes uint64
 	// Single is whether the sandbox has one user, who is the supervisor's and the workload's alike.
 	Single bool
 	// Probe ends the process instead of executing Argv, once everything is set up.

@@ -1,0 +1,44 @@
+//go:build linux
+
+// Command flynn-sandboxd-listen is flynn-sandboxd for drivers that cannot attach to a container: hosts connect to it over TLS. It is a program of
+// its own because TLS would cost every other sandbox memory and time to start.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/sandbox/resume"
+	"github.com/flynnhost/flynn/host/sandbox/supervise"
+)
+
+func main() {
+	if name, is := supervise.CalledAs(os.Args); is {
+		os.Exit(supervise.CallBridge(name, os.Args[1:]))
+	}
+	if err := supervise.RunListening(os.Args[1:], listen); err != nil {
+		fmt.Fprintln(os.Stderr, "flynn-sandboxd-listen:", err)
+		os.Exit(1)
+	}
+}
+
+// listen implements supervise.Listen. An address that begins with a slash is the path of a Unix socket.
+func listen(identity []byte, address string) (<-chan io.ReadWriteCloser, error) {
+	network := "tcp"
+	if strings.HasPrefix(address, "/") {
+		network = "unix"
+	}
+	plain, err := net.Listen(network, address)
+	if err != nil {
+		return nil, err
+	}
+	l, err := resume.NewListener(plain, identity, resume.Timeouts{})
+	if err != nil {
+		return nil, err
+	}
+	go l.Serve()
+	return l.Hosts(), nil
+}
