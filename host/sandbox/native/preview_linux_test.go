@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
