@@ -115,7 +115,7 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 	eventuallyTrue(`document.querySelector("#connection.connected")`)
 	for _, link := range []gateway.PreviewLink{other, mine} {
 		visit(link.Link)
-		eventuallyTrue(`document.title === "hello from inside" && location.pathname === "/" && location.search === ""`)
+		eventuallyTrue(`document.title === "hello from inside" && location.pathname === "/" && location.search === "" && document.readyState === "complete"`)
 	}
 	eval(`location.reload()`)
 	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`)
@@ -164,12 +164,12 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 		t.Fatal(err)
 	}
 	visit(mine.Address)
-	eventuallyTrue(`document.title === "hello from inside"`)
+	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`)
 	attack(t, "somewhere else")
 	visit(mine.Address)
-	eventuallyTrue(`document.title === "hello from inside"`) // no tossed cookie has signed the browser out
+	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`) // no tossed cookie has signed the browser out
 	visit(other.Address)
-	eventuallyTrue(`document.title === "hello from inside"`)
+	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`)
 	if status := p.ask(http.MethodDelete, "/previews/"+mine.ID, nil, nil); status != http.StatusNoContent {
 		t.Error(status)
 	}
