@@ -84,8 +84,9 @@ type supervisor struct {
 	stilled map[int]bool // processes that are stopped while the container is idle; used by the reading goroutine only
 	// running counts the commands that have started and are not over, started all that have started.
 	running, started atomic.Int64
-	shell            string // runs scripts
-	handles          bool   // the kernel supports pidfds
+	dialed           atomic.Int64 // open connections of the host to programs
+	shell            string       // runs scripts
+	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
 	// transfers holds a token for each running transfer.
@@ -286,8 +287,10 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 	case frame.Stop, frame.Signal, frame.Forget, frame.Resize:
 		return s.control(f)
 	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
-		frame.Import, frame.Export, frame.Remove, frame.Stat:
+		frame.Import, frame.Export, frame.Remove, frame.Stat, frame.Listen:
 		return s.open(f)
+	case frame.Dial:
+		return s.openDial(f)
 	case frame.Renew:
 		return s.lease.renew(f.Payload)
 	case frame.Pause:
@@ -385,6 +388,8 @@ func (s *supervisor) open(f frame.Frame) error {
 		return openTransfer(s, f, s.files.remove)
 	case frame.Stat:
 		return openTransfer(s, f, s.files.stat)
+	case frame.Listen:
+		return openTransfer(s, f, s.listening)
 	default:
 		return openTransfer(s, f, s.files.list)
 	}
