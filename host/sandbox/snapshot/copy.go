@@ -1,0 +1,142 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/fsroot"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+)
+
+const (
+	copyPrefix  = ".fork-"
+	copyTimeout = 20 * time.Second
+)
+
+// Copied counts what Copy has copied.
+type Copied struct {
+	Files   int   `json:"files"`
+	Bytes   int64 `json:"bytes"`
+	Skipped int   `json:"skipped,omitempty" doc:"Sockets, pipes, devices and files that cannot be read"`
+}
+
+// Copy makes the workspace of a new session of the files of another one: all of it, or nothing if there is an error. write refuses bytes that
+// the new session may not hold. Files that are written to meanwhile are copied as they are found.
+func (s *Store) Copy(ctx context.Context, from, to message.WorkspaceKey, write func(bytes int64) error) (c Copied, err error) {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	source, target := workspace.Path(s.Workspaces, from), workspace.Path(s.Workspaces, to)
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		return c, errors.Join(err, fmt.Errorf("the new conversation has files already"))
+	}
+	all, err := scan(ctx, source, func(e fsroot.Entry, _ *file) error { c.Bytes += allocated(e.Info); return nil })
+	if err != nil || len(all.Files) == 0 {
+		return c, err
+	}
+	if err := write(c.Bytes); err != nil {
+		return Copied{}, err
+	}
+	draft, err := os.MkdirTemp(s.Workspaces, copyPrefix)
+	if err != nil {
+		return Copied{}, err
+	}
+	c, err = copyTree(ctx, source, draft, c.Bytes)
+	if err == nil {
+		err = os.Rename(draft, target)
+	}
+	if err != nil {
+		return Copied{}, errors.Join(err, removeall.Folder(draft))
+	}
+	return c, nil
+}
+
+// copyTree copies at most some bytes of files.
+func copyTree(ctx context.Context, from, to string, most int64) (c Copied, err error) {
+	source, err := openTree(from, func(string) { c.Skipped++ })
+	if err != nil {
+		return c, err
+	}
+	defer source.Root.Close()
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return c, err
+	}
+	defer root.Close()
+	target := fsroot.Tree{Root: root}
+	if err := lend(target, from); err != nil {
+		return c, err
+	}
+	err = source.Walk(ctx, func(e fsroot.Entry) error {
+		f := describe(e)
+		if os.Geteuid() == 0 {
+			target.Owner = &workspace.Owner{UID: f.UID, GID: f.GID}
+		}
+		if f.regular() {
+			return copyFile(target, e, &c, most)
+		}
+		return target.Put(f.record(), nil)
+	})
+	return c, err
+}
+
+func copyFile(target fsroot.Tree, e fsroot.Entry, c *Copied, most int64) error {
+	content, err := e.Open()
+	if err != nil {
+		c.Skipped++
+		return nil
+	}
+	defer content.Close()
+	info, err := content.Stat()
+	if err != nil {
+		return err
+	}
+	if c.Bytes += allocated(info); c.Bytes > most+most/8+1<<20 { // commands that still run may add some
+		return fmt.Errorf("the files grew beyond %s while they were copied", quota.Size(most))
+	}
+	r := e.Record
+	for range attempts {
+		if info, err = content.Stat(); err != nil {
+			return err
+		}
+		r.Mode, r.Size = frame.TypeFile|uint32(info.Mode().Perm()), info.Size()
+		if err = target.Put(r, content); !errors.Is(err, io.ErrUnexpectedEOF) {
+			c.Files++
+			return err
+		}
+	}
+	c.Skipped++ // its size changes all the time
+	return nil
+}
+
+// lend gives a new folder the owner and the rights of another one.
+func lend(to fsroot.Tree, from string) error {
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	err = to.Root.Chmod(".", info.Mode().Perm())
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = errors.Join(err, to.Root.Lchown(".", int(st.Uid), int(st.Gid)))
+	}
+	return err
+}
+
+// clearCopies removes what a crash has left of copies.
+func (s *Store) clearCopies() error {
+	left, err := filepath.Glob(filepath.Join(s.Workspaces, copyPrefix+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, removeall.Folder(dir))
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/fsroot"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+)
+
+// Take keeps the files of a session as they are before a turn changes them, unless that turn has called it before. If they cannot be kept,
+// the reason is kept instead; the turn goes on in any case.
+func (s *Store) Take(ctx context.Context, session message.WorkspaceKey, turn string) {
+	one, err := s.open(session)
+	if err == nil {
+		defer one.unlock()
+		if one.taken(turn) {
+			return
+		}
+		_, err = one.take(ctx, entry{Turn: turn}, "")
+	}
+	if err != nil {
+		s.Log.Warn("cannot keep the files of a workspace before a turn", "session", session, "turn", turn, "error", err)
+	}
+}
+
+func (s *set) taken(turn string) bool {
+	for _, e := range s.index.Snapshots {
+		if e.Turn == turn && !e.Undo {
+			return true
+		}
+	}
+	return false
+}
+
+// take adds a snapshot, or the reason why there is none. An error means that not even the reason could be kept. The snapshot of the id needed
+// is not removed to make room.
+func (s *set) take(ctx context.Context, e entry, needed string) (entry, error) {
+	e.ID, e.At = rand.Text(), s.now().UTC()
+	if err := os.MkdirAll(filepath.Join(s.dir, blobs), 0o700); err != nil {
+		return e, err
+	}
+	limit := s.Limit()
+	if limit == 0 {
+		e.Why = "no snapshots are taken: snapshot_disk under [limits] is 0"
+	} else if err := s.keep(ctx, e.ID, needed, limit); err != nil {
+		e.Why = whyNot(err)
+		s.Log.Info("the files of a workspace were not kept before a turn", "session", s.session, "turn", e.Turn, "why", e.Why)
+	}
+	s.index.Snapshots = append(s.index.Snapshots, e)
+	s.shorten(maxSnapshots, needed)
+	if err := s.save(); err != nil {
+		return e, err
+	}
+	return e, s.sweep()
+}
+
+func whyNot(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("to keep its files took longer than %s", takeTimeout)
+	}
+	return err.Error()
+}
+
+// Settle keeps what the files of a session look like at the end of a turn that has called Take, so that later changes can be told apart.
+func (s *Store) Settle(ctx context.Context, session message.WorkspaceKey, turn string) {
+	one, err := s.open(session)
+	if err == nil {
+		defer one.unlock()
+		if e := one.newest(); e != nil && !e.Undo && e.Turn == turn {
+			err = one.settle(ctx, e)
+		}
+	}
+	if err != nil {
+		s.Log.Warn("cannot keep the state of a workspace after a turn", "session", session, "turn", turn, "error", err)
+	}
+}
+
+func (s *set) settle(ctx context.Context, e *entry) error {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	now, err := scan(ctx, s.files, nil)
+	if err == nil {
+		err = s.write(e.ID+after, now)
+	}
+	if err != nil {
+		return err
+	}
+	e.Settled = true
+	return s.save()
+}
+
+// keep keeps the present files under an id.
+func (s *set) keep(ctx context.Context, id, needed string, limit int64) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	last := s.lastState()
+	var need int64
+	if _, err := scan(ctx, s.files, func(e fsroot.Entry, f *file) error { // what it would take, before anything is written
+		if old, is := last.Files[f.Path]; !is || !old.serves(*f) {
+			need += allocated(e.Info)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.makeRoom(need, needed, limit); err != nil {
+		return err
+	}
+	k := keeping{set: s, last: last, left: limit - s.Size(s.session)}
+	now, err := scan(ctx, s.files, k.file)
+	if err != nil {
+		return err
+	}
+	for name := range k.changing {
+		delete(now.Files, name)
+		now.Skipped[name] = true
+	}
+	return s.write(id+before, now)
+}
+
+// lastState returns the latest snapshot, or an empty one.
+func (s *set) lastState() state {
+	for i := len(s.index.Snapshots) - 1; i >= 0; i-- {
+		if e := s.index.Snapshots[i]; e.Why == "" {
+			if last, err := s.read(e.ID + before); err == nil {
+				return last
+			}
+		}
+	}
+	return state{}
+}
+
+// serves reports whether the content that was kept for a file is that of another state of it.
+func (f file) serves(now file) bool {
+	return f.Blob != "" && f.Settled && f.Dev == now.Dev && f.Ino == now.Ino && f.Ctime == now.Ctime && f.Size == now.Size
+}
+
+// makeRoom removes the oldest snapshots until need bytes fit.
+func (s *set) makeRoom(need int64, needed string, limit int64) error {
+	if need > limit {
+		return fmt.Errorf("to keep its files takes %s, and snapshot_disk under [limits] allows %s", quota.Size(need), quota.Size(limit))
+	}
+	for n := len(s.index.Snapshots) - 1; s.Size(s.session)+need > limit; n-- {
+		if n < 0 || len(s.index.Snapshots) == 1 && s.index.Snapshots[0].ID == needed {
+			return fmt.Errorf("to keep its files takes %s besides %s that are in use, and snapshot_disk under [limits] allows %s",
+				quota.Size(need), quota.Size(s.Size(s.session)), quota.Size(limit))
+		}
+		s.shorten(n, needed)
+		if err := errors.Join(s.save(), s.sweep()); err != nil {
+			return err
+		}
+	}
+	if s.Reserve == nil {
+		return nil
+	}
+	return s.Reserve(s.session, need)
+}
+
+// shorten drops the oldest entries but n and the needed one.
+func (s *set) shorten(n int, needed string) {
+	for i := 0; len(s.index.Snapshots) > n && i < len(s.index.Snapshots); {
+		if s.index.Snapshots[i].ID == needed {
+			i++
+			continue
+		}
+		s.index.Snapshots = append(s.index.Snapshots[:i:i], s.index.Snapshots[i+1:]...)
+	}
+}
+
+// sweep removes the files of snapshots that are not in the index any more, and contents that no snapshot has.
+func (s *set) sweep() error {
+	used := map[string]bool{}
+	for _, e := range s.index.Snapshots {
+		used[e.ID+before], used[e.ID+after] = true, true
+		if e.Why != "" {
+			continue
+		}
+		all, err := s.read(e.ID + before)
+		if err != nil {
+			return err
+		}
+		for _, f := range all.Files {
+			used[f.Blob] = true
+		}
+	}
+	used[indexFile], used[blobs] = true, true
+	var errs error
+	for _, dir := range []string{s.dir, filepath.Join(s.dir, blobs)} {
+		names, err := os.ReadDir(dir)
+		errs = errors.Join(errs, err)
+		for _, n := range names {
+			if !used[n.Name()] {
+				errs = errors.Join(errs, os.Remove(filepath.Join(dir, n.Name())))
+			}
+		}
+	}
+	return errs
+}
+
+// keeping copies the contents of files.
+type keeping struct {
+	*set
+	last     state
+	left     int64           // bytes that may be added
+	changing map[string]bool // files that changed while they were copied, or could not be read
+}
+
+// settleAfter is how long after a change a file has to be copied so that another change would show in its Ctime. It is more than the clock
+// tick of any file system.
+const settleAfter = 3 * time.Second
+
+// attempts bounds how often a file is copied that changes meanwhile.
+const attempts = 3
+
+// file keeps the content of one file.
+func (k *keeping) file(e fsroot.Entry, f *file) error {
+	if old, is := k.last.Files[f.Path]; is && old.serves(*f) {
+		f.Blob, f.Settled = old.Blob, true
+		return nil
+	}
+	for range attempts {
+		switch same, err := k.copy(e, f); {
+		case errors.Is(err, errUnreadable):
+			return k.skip(f.Path)
+		case err != nil || same:
+			return err
+		}
+	}
+	return k.skip(f.Path)
+}
+
+func (k *keeping) skip(name string) error {
+	if k.changing == nil {
+		k.changing = map[string]bool{}
+	}
+	k.changing[name] = true
+	return nil
+}
+
+var errUnreadable = errors.New("the file cannot be read")
+
+// copy copies a file once, and reports whether it stayed the same meanwhile. f becomes the file that was copied.
+func (k *keeping) copy(e fsroot.Entry, f *file) (same bool, err error) {
+	from, err := e.Open()
+	if err != nil {
+		return false, errUnreadable
+	}
+	defer from.Close()
+	e.Info, err = from.Stat()
+	if err != nil {
+		return false, err
+	}
+	e.Size, e.Mtime, e.Mode = e.Info.Size(), e.Info.ModTime().UnixNano(), e.Mode&^0o777|uint32(e.Info.Mode().Perm())
+	if k.left < allocated(e.Info) {
+		return false, errors.New("its files grew while they were kept")
+	}
+	blob := rand.Text()
+	to, err := os.OpenFile(filepath.Join(k.dir, blobs, blob), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer to.Close()
+	began := k.now()
+	if _, err := fsroot.Clone(to, from); err != nil {
+		return false, err
+	}
+	now, err := from.Stat()
+	if err != nil {
+		return false, err
+	}
+	*f = describe(e)
+	f.Blob, f.Settled = blob, began.Sub(time.Unix(0, f.Ctime)) > settleAfter
+	e.Info = now
+	if e.Size = now.Size(); !f.untouched(describe(e)) {
+		return false, os.Remove(to.Name())
+	}
+	k.left -= allocated(now)
+	return true, nil
+}
