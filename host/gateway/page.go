@@ -51,6 +51,12 @@ type Fork struct {
 	Before bool   `json:"before,omitempty" doc:"Leave out the turn of the entry, to say something else instead"`
 }
 
+// Undo confirms what an undo of files changes.
+type Undo struct {
+	Code      string `json:"code" minLength:"1" maxLength:"16" doc:"Of the plan that a person has seen"`
+	Overwrite bool   `json:"overwrite,omitempty" doc:"Undo files that have changed since, too"`
+}
+
 // ConversationName names a conversation.
 type ConversationName struct {
 	Channel string `json:"channel"`

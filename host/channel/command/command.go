@@ -16,7 +16,7 @@ import (
 // names are the commands; any other word after a slash is for the agent, unless it is a misspelt command.
 var names = []string{
 	"approve", "deny", "show", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt", "console",
-	"resume",
+	"resume", "undo",
 }
 
 // Command is a parsed command.

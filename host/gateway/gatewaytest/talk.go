@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -70,6 +71,29 @@ func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by
 	fork.info.Title, fork.info.Last = c.info.Title, c.info.Last
 	b.changed(fork)
 	return name, nil
+}
+
+// PlanUndo implements gateway.Conversations: an undo of what Undoable says.
+func (b *Backend) PlanUndo(context.Context, string, string, int) (snapshot.Plan, error) {
+	return b.Undoable, nil
+}
+
+// Undo implements gateway.Conversations.
+func (b *Backend) Undo(_ context.Context, _, _ string, u gateway.Undo, _ gateway.Caller) (snapshot.Plan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if u.Code != b.Undoable.Code {
+		return b.Undoable, store.Conflict(snapshot.ErrChanged.Error())
+	}
+	b.undone = append(b.undone, u)
+	return b.Undoable, nil
+}
+
+// Undone returns the undos that were confirmed.
+func (b *Backend) Undone() []gateway.Undo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.undone)
 }
 
 // Export implements gateway.Conversations.

@@ -59,6 +59,7 @@ func (c conversations) registerTalk(r *registrar) {
 			}
 			return c.Fork(ctx, in.Channel, in.Conversation, in.Body, by)
 		})
+	c.registerUndo(r)
 	c.registerExport(r, Operation{ID: "export-conversation", Method: http.MethodGet, Path: path + "/export", Subject: subject, Least: guest, Timeout: talkTimeout,
 		Summary: "A conversation as a file: as Markdown, or its sessions as flynn session export writes them"})
 }

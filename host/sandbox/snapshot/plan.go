@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 
 // Plan says what an undo changes.
 type Plan struct {
-	// Code changes with the plan. An undo needs the code of a plan that a person has seen.
+	// Code changes with the plan. An undo needs the code of a plan that a person has seen. Its first digit is how far it goes back.
 	Code string    `json:"code,omitempty" doc:"What an undo is confirmed with; there is none if nothing can be undone"`
 	Turn string    `json:"turn,omitempty" doc:"The turn that is undone; empty for another undo"`
 	At   time.Time `json:"at,omitzero" doc:"When the turn first changed something"`
@@ -41,6 +42,15 @@ type Plan struct {
 // Empty reports whether the undo would change nothing.
 func (p Plan) Empty() bool { return len(p.Restored)+len(p.Removed)+len(p.Changed) == 0 }
 
+// backOf returns how far the plan of a code goes back, or 0.
+func backOf(code string) int {
+	if code == "" {
+		return 0
+	}
+	back, _ := strconv.ParseInt(code[:1], 16, 32)
+	return int(back)
+}
+
 // Plan returns what an undo would change that goes back over a number of snapshots, 1 for the latest. Nothing may run in the workspace.
 func (s *Store) Plan(ctx context.Context, session message.WorkspaceKey, back int) (Plan, error) {
 	one, err := s.open(session)
@@ -55,6 +65,7 @@ func (s *Store) Plan(ctx context.Context, session message.WorkspaceKey, back int
 // work is a plan with what has to be done.
 type work struct {
 	Plan
+	back   int
 	target entry
 	remove []string        // children first
 	put    []file          // parents first
@@ -64,6 +75,7 @@ type work struct {
 // plan compares the workspace with a snapshot.
 func (s *set) plan(ctx context.Context, back int) (w work, err error) {
 	list := s.index.Snapshots
+	w.back = back
 	w.Restored, w.Removed, w.Changed = []string{}, []string{}, []string{}
 	switch {
 	case len(list) == 0:
@@ -241,7 +253,7 @@ func (w *work) sum() {
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %q %q %q %q", w.target.ID, w.Restored, w.Removed, w.Changed, w.Final)
-	w.Code = strings.ToUpper(hex.EncodeToString(sum.Sum(nil)))[:6]
+	w.Code = strings.ToUpper(strconv.FormatInt(int64(w.back), 16) + hex.EncodeToString(sum.Sum(nil))[:5])
 	for _, list := range []*[]string{&w.Restored, &w.Removed, &w.Changed} {
 		if n := len(*list); n > maxNames {
 			w.More += n - maxNames

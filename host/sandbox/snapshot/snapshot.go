@@ -78,6 +78,7 @@ type index struct {
 	Snapshots []entry
 	// Notes are for the next turn, which has not been told about them.
 	Notes []Note
+	Last  *Undone `json:",omitempty"` // the latest undo
 }
 
 // Note tells an agent what happened to its files while no turn ran.
@@ -130,8 +131,20 @@ func (s *Store) open(session message.WorkspaceKey) (*set, error) {
 		lock.Unlock()
 		return nil, fmt.Errorf("read snapshots: %w", err)
 	}
+	one.dropUnbegun()
 	return one, nil
 }
+
+// dropUnbegun drops the snapshot before an undo that a crash has prevented.
+func (s *set) dropUnbegun() {
+	if e := s.newest(); e != nil && e.Undo && !e.Settled {
+		if _, err := os.Lstat(s.journalOf(s.session)); errors.Is(err, fs.ErrNotExist) {
+			s.drop(len(s.index.Snapshots) - 1)
+		}
+	}
+}
+
+func (s *set) drop(i int) { s.index.Snapshots = slices.Delete(s.index.Snapshots, i, i+1) }
 
 func (s *Store) path(session message.WorkspaceKey) string { return workspace.Path(s.Dir, session) }
 
@@ -215,8 +228,8 @@ func (s *Store) Note(session message.WorkspaceKey, text string) error {
 	return one.save()
 }
 
-// Size returns how many bytes the snapshots of a session take.
-func (s *Store) Size(session message.WorkspaceKey) int64 { return quota.Tree(s.path(session)) }
+// size returns how many bytes the snapshots take.
+func (s *set) size() int64 { return quota.Tree(s.dir) }
 
 // Remove removes the snapshots of a session.
 func (s *Store) Remove(session message.WorkspaceKey) error {

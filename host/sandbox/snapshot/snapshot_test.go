@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -76,7 +77,7 @@ func (h *house) plan(back int) Plan {
 // undo undoes what a plan says.
 func (h *house) undo(back int, overwrite bool) Undone {
 	h.t.Helper()
-	u, err := h.Undo(h.t.Context(), session, Request{Back: back, Code: h.plan(back).Code, Overwrite: overwrite, By: "web:owner"})
+	u, err := h.Undo(h.t.Context(), session, Request{Code: h.plan(back).Code, Overwrite: overwrite, By: "web:owner"})
 	h.must(err, h.Recorded(u))
 	return u
 }
@@ -225,11 +226,17 @@ func TestNothingToUndo(t *testing.T) {
 	if _, err := os.Stat(h.Dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("looking has made %s", h.Dir)
 	}
-	h.turn("t1", func() {})
+	h.turn("t1", func() { h.write("a", "two") })
+	h.turn("t2", func() {})
+	h.turn("t3", func() { h.must(syscall.Access(h.at("a"), 4)) })
+	if p := h.plan(1); p.Turn != "t1" {
+		t.Errorf("plan %+v", p)
+	}
+	h.write("a", "one")
 	if p := h.plan(1); p.Why != "the files are as they were" {
 		t.Errorf("plan %+v", p)
 	}
-	if _, err := h.Undo(t.Context(), session, Request{Back: 1}); !errors.Is(err, ErrChanged) {
+	if _, err := h.Undo(t.Context(), session, Request{}); !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v", err)
 	}
 	if p := h.plan(2); p.Why == "" {
@@ -245,7 +252,7 @@ func TestUndoOfAnotherPlan(t *testing.T) {
 	code := h.plan(1).Code
 	h.write("late", "x")
 	for _, code := range []string{"", "ABCDEF", code} {
-		if _, err := h.Undo(t.Context(), session, Request{Back: 1, Code: code}); !errors.Is(err, ErrChanged) {
+		if _, err := h.Undo(t.Context(), session, Request{Code: code}); !errors.Is(err, ErrChanged) {
 			t.Errorf("%q: got %v", code, err)
 		}
 	}
@@ -316,14 +323,14 @@ func TestBounds(t *testing.T) {
 	h.limit = 256 << 10
 	h.turn("fits", func() { h.write("big", strings.Repeat("x", 200<<10)) })
 	h.turn("fits too", func() { h.write("big2", strings.Repeat("x", 200<<10)) })
-	if got := h.Size(session); got > h.limit+64<<10 { // with the lists
+	if got := quota.Tree(h.path(session)); got > h.limit+64<<10 { // with the lists
 		t.Errorf("%d bytes are kept", got)
 	}
 	h.turn("large", func() { h.write("a", "changed") })
 	if p := h.plan(1); !strings.Contains(p.Why, "snapshot_disk") {
 		t.Errorf("plan %+v", p)
 	}
-	if got := h.Size(session); got > h.limit+64<<10 { // with the lists
+	if got := quota.Tree(h.path(session)); got > h.limit+64<<10 { // with the lists
 		t.Errorf("%d bytes are kept", got)
 	}
 	h.limit = 0
@@ -357,7 +364,7 @@ func TestContentsAreShared(t *testing.T) {
 	for i := range 5 {
 		h.turn(fmt.Sprint("t", i), func() { h.write("a", fmt.Sprint(i)) })
 	}
-	if got := h.Size(session); got > 3<<20/2 {
+	if got := quota.Tree(h.path(session)); got > 3<<20/2 {
 		t.Errorf("%d bytes are kept", got)
 	}
 	h.turn("t6", func() { h.must(os.Remove(h.at("big"))) })
@@ -477,7 +484,7 @@ func TestUndoIsDurable(t *testing.T) {
 			h.must(os.Remove(h.at("l")))
 		})
 		became := h.show(h.dir)
-		steps, killed := n, ""
+		steps, killed, code := n, "", h.plan(1).Code
 		h.step = func(name string) error {
 			if steps--; steps < 0 {
 				killed = name
@@ -485,7 +492,7 @@ func TestUndoIsDurable(t *testing.T) {
 			}
 			return nil
 		}
-		u, err := h.Undo(t.Context(), session, Request{Back: 1, Code: h.plan(1).Code, By: "web:owner"})
+		u, err := h.Undo(t.Context(), session, Request{Code: code, By: "web:owner"})
 		next := New(h.Config) // the process that starts then
 		h.Store = next
 		if strings.HasPrefix(killed, "put") { // drafts that it has left
@@ -507,10 +514,14 @@ func TestUndoIsDurable(t *testing.T) {
 		if again, err := next.Recover(); len(again) > 0 || err != nil {
 			t.Errorf("killed before %s: %d records come again (%v)", killed, len(again), err)
 		}
-		if want := [][]string{became, was}; killed != "journal" {
-			h.undo(1, false)
-			h.is(want[0], "redo, killed before "+killed)
+		if again, err := next.Undo(t.Context(), session, Request{Code: code, By: "web:owner"}); err != nil || again.Plan.Code != code {
+			t.Errorf("killed before %s: the same undo again: %+v, %v", killed, again, err)
+		} else if killed == "journal" {
+			h.must(next.Recorded(again))
 		}
+		h.is(was, "the same undo again, killed before "+killed)
+		h.undo(1, false)
+		h.is(became, "undo after one that was killed before "+killed)
 		if killed == "" {
 			h.must(err)
 			if n < 8 || u.ID == "" {
@@ -571,7 +582,7 @@ func TestRemove(t *testing.T) {
 	h := newHouse(t)
 	h.turn("t1", func() { h.write("a", "x") })
 	h.must(h.Remove(session), h.Remove(session))
-	if left, _ := filepath.Glob(filepath.Join(h.Dir, "*")); len(left) > 0 || h.Size(session) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(h.Dir, "*")); len(left) > 0 || quota.Tree(h.path(session)) > 0 {
 		t.Errorf("left %q", left)
 	}
 }

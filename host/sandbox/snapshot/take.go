@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,7 +69,8 @@ func whyNot(err error) string {
 	return err.Error()
 }
 
-// Settle keeps what the files of a session look like at the end of a turn that has called Take, so that later changes can be told apart.
+// Settle keeps what the files of a session look like at the end of a turn that has called Take, so that later changes can be told apart. The
+// snapshot of a turn that has changed nothing is dropped.
 func (s *Store) Settle(ctx context.Context, session message.WorkspaceKey, turn string) {
 	one, err := s.open(session)
 	if err == nil {
@@ -86,14 +88,32 @@ func (s *set) settle(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	now, err := scan(ctx, s.files, nil)
-	if err == nil {
-		err = s.write(e.ID+after, now)
-	}
 	if err != nil {
+		return err
+	}
+	if !e.Undo && e.Why == "" && s.unchanged(e, now) {
+		s.drop(len(s.index.Snapshots) - 1)
+		return errors.Join(s.save(), s.sweep())
+	}
+	if err := s.write(e.ID+after, now); err != nil {
 		return err
 	}
 	e.Settled = true
 	return s.save()
+}
+
+// unchanged reports whether the files are as they were before a turn.
+func (s *set) unchanged(e *entry, now state) bool {
+	was, err := s.read(e.ID + before)
+	if err != nil || len(was.Files) != len(now.Files) || !maps.Equal(was.Skipped, now.Skipped) {
+		return false
+	}
+	for name, f := range now.Files {
+		if old, is := was.Files[name]; !is || !old.untouched(f) {
+			return false
+		}
+	}
+	return true
 }
 
 // keep keeps the present files under an id.
@@ -113,7 +133,7 @@ func (s *set) keep(ctx context.Context, id, needed string, limit int64) (err err
 	if err := s.makeRoom(need, needed, limit); err != nil {
 		return err
 	}
-	k := keeping{set: s, last: last, left: limit - s.Size(s.session)}
+	k := keeping{set: s, last: last, left: limit - s.size()}
 	now, err := scan(ctx, s.files, k.file)
 	if err != nil {
 		return err
@@ -147,10 +167,10 @@ func (s *set) makeRoom(need int64, needed string, limit int64) error {
 	if need > limit {
 		return fmt.Errorf("to keep its files takes %s, and snapshot_disk under [limits] allows %s", quota.Size(need), quota.Size(limit))
 	}
-	for n := len(s.index.Snapshots) - 1; s.Size(s.session)+need > limit; n-- {
+	for n := len(s.index.Snapshots) - 1; s.size()+need > limit; n-- {
 		if n < 0 || len(s.index.Snapshots) == 1 && s.index.Snapshots[0].ID == needed {
 			return fmt.Errorf("to keep its files takes %s besides %s that are in use, and snapshot_disk under [limits] allows %s",
-				quota.Size(need), quota.Size(s.Size(s.session)), quota.Size(limit))
+				quota.Size(need), quota.Size(s.size()), quota.Size(limit))
 		}
 		s.shorten(n, needed)
 		if err := errors.Join(s.save(), s.sweep()); err != nil {
@@ -170,7 +190,7 @@ func (s *set) shorten(n int, needed string) {
 			i++
 			continue
 		}
-		s.index.Snapshots = append(s.index.Snapshots[:i:i], s.index.Snapshots[i+1:]...)
+		s.drop(i)
 	}
 }
 

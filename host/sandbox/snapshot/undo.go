@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,8 +27,7 @@ import (
 
 // Request is a confirmed undo.
 type Request struct {
-	Back int
-	Code string // of the plan that was confirmed
+	Code string // of the plan that was confirmed, in any case
 	// Overwrite undoes files that have changed since, too.
 	Overwrite bool
 	By        message.SenderKey
@@ -44,10 +44,12 @@ type Undone struct {
 	Plan    Plan // with Left
 	// Overwrote is true if files that had changed since were undone, too.
 	Overwrote bool
+	// Again is true for the answer to an undo that was carried out before.
+	Again bool `json:"-"`
 }
 
 // ErrChanged is the error of an undo whose plan is another one by now.
-var ErrChanged = errors.New("the files have changed meanwhile: look again at what would be undone")
+var ErrChanged = errors.New("this is not the code of what would be undone now, because the files have changed or the code is wrong: look again at what would be undone")
 
 const journals = ".undo"
 
@@ -67,7 +69,13 @@ func (s *Store) Undo(ctx context.Context, session message.WorkspaceKey, r Reques
 		return Undone{}, err
 	}
 	defer one.unlock()
-	w, err := one.plan(ctx, r.Back)
+	r.Code = strings.ToUpper(r.Code)
+	if last := one.index.Last; last != nil && r.Code != "" && last.Plan.Code == r.Code {
+		again := *last // the caller died before it could say so
+		again.Again = true
+		return again, nil
+	}
+	w, err := one.plan(ctx, backOf(r.Code))
 	switch {
 	case err != nil:
 		return Undone{}, err
@@ -79,7 +87,7 @@ func (s *Store) Undo(ctx context.Context, session message.WorkspaceKey, r Reques
 		return Undone{}, err
 	}
 	if kept.Why != "" && w.Final == "" {
-		one.index.Snapshots = one.index.Snapshots[:len(one.index.Snapshots)-1]
+		one.drop(len(one.index.Snapshots) - 1)
 		return Undone{}, errors.Join(fmt.Errorf("nothing was undone, because that could not be undone again: %s", kept.Why), one.save())
 	}
 	j := journal{Undone: Undone{ID: kept.ID, Session: session, By: r.By, Name: r.Name, At: s.now().UTC(), Plan: w.Plan, Overwrote: r.Overwrite}}
@@ -127,6 +135,7 @@ func (s *set) complete(j journal) (Undone, error) {
 	if err := s.reach("settled"); err != nil {
 		return Undone{}, err
 	}
+	s.index.Last = &j.Undone
 	if !slices.ContainsFunc(s.index.Notes, func(n Note) bool { return n.Undone != nil && n.Undone.ID == j.ID }) {
 		s.index.Notes = append(s.index.Notes, Note{Undone: &j.Undone})
 	}

@@ -114,7 +114,8 @@ const (
 	AuditErased       = "person_erased" // what the host had of a sender was deleted
 	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
 	AuditTerminalEnd  = "terminal_ended"
-	AuditConfigured   = "configured" // flynn.toml was edited
+	AuditConfigured   = "configured"   // flynn.toml was edited
+	AuditUndone       = "files_undone" // a person undid what a turn changed in a workspace
 )
 
 // AuditFilter selects audit rows; zero fields select all.
