@@ -56,44 +56,41 @@ func fileLine(n snapshot.Note) string {
 	if n.Undone == nil {
 		return n.Text
 	}
-	u := n.Undone
-	restored, removed := u.Plan.Restored, u.Plan.Removed
+	u, p := n.Undone, n.Undone.Plan
 	what := "the changes of files of an earlier turn"
-	if u.Plan.Turn == "" {
+	if p.Turn == "" {
 		what = "an undo of changes of files"
+	}
+	since := "were changed since, and left alone"
+	if u.Overwrote {
+		since = "were changed since, and are undone, too"
 	}
 	text := fmt.Sprintf("%s has undone %s. Look at files before you rely on what was said about them", word(u.Name), what)
 	for _, part := range []struct {
 		words string
 		names []string
-	}{{"have their earlier content again", restored}, {"are gone", removed}, {"were changed since, and are undone, too", since(u, true)}, {"were changed since, and left alone", since(u, false)}} {
-		if len(part.names) > 0 {
-			text += fmt.Sprintf("; these %s: %s", part.words, quotedNames(part.names))
+		count int
+	}{
+		{"have their earlier content again", p.Restored, p.Count.Restored}, {"are gone", p.Removed, p.Count.Removed}, {since, p.Changed, p.Count.Changed},
+		{"could not be changed", p.Left, len(p.Left)},
+	} {
+		if part.count > 0 {
+			text += fmt.Sprintf("; these %s: %s", part.words, quotedNames(part.names, part.count))
 		}
 	}
-	if len(u.Plan.Left) > 0 {
-		text += "; these could not be changed: " + quotedNames(u.Plan.Left)
-	}
 	return text
-}
-
-func since(u *snapshot.Undone, overwrote bool) []string {
-	if u.Overwrote != overwrote {
-		return nil
-	}
-	return u.Plan.Changed
 }
 
 // maxFileNames bounds the names in a note.
 const maxFileNames = 20
 
-func quotedNames(names []string) string {
+func quotedNames(names []string, count int) string {
 	var quoted []string
 	for _, n := range names[:min(len(names), maxFileNames)] {
 		quoted = append(quoted, transcript.Quote(n))
 	}
 	text := strings.Join(quoted, ", ")
-	if more := len(names) - len(quoted); more > 0 {
+	if more := count - len(quoted); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -127,7 +127,8 @@ func chatActions(t *testing.T, b context.Context) {
 func chatUndo(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	plan := snapshot.Plan{
-		Code: "1ABCDE", Turn: "t1", Restored: []string{"<i>a</i>", "b\u202egnp.exe"}, Removed: []string{strings.Repeat("long", 60) + "/new"}, Changed: []string{"mine"}, More: 3,
+		Code: "1ABCDE", Turn: "t1", Restored: []string{"<i>a</i>", "b\u202egnp.exe"}, Removed: []string{strings.Repeat("long", 60) + "/new"}, Changed: []string{"mine"},
+		Count: snapshot.Count{Restored: 300, Removed: 1, Changed: 1},
 	}
 	d.backend.Undoable = plan
 	p := visit(t, b, d)
@@ -144,7 +145,7 @@ func chatUndo(t *testing.T, b context.Context) {
 	p.visible(".undo")
 	p.want(`document.querySelectorAll(".undo").length`, "1")
 	p.do(chromedp.Focus(".undo"), chromedp.SendKeys(".undo", "\r"))
-	p.until(`document.querySelectorAll("#undo-files li").length === 4`)
+	p.until(`document.querySelectorAll("#undo-files li").length === 5`) // with an ellipsis
 	p.want(`document.querySelector("#undo-files").textContent.includes("<i>a</i>") && document.querySelector("#undo-files .char").textContent`, "U+202E")
 	p.want(`document.activeElement.id`, "leave-files")
 	p.looks("chat-undo")

@@ -114,8 +114,8 @@ func workspaces(list []turnlog.Session) (keys []message.WorkspaceKey) {
 // recordUndo records an undo in the audit log. If the host dies before, its next start does it.
 func (k *Keeper) recordUndo(ctx context.Context, u snapshot.Undone) error {
 	p := u.Plan
-	detail := fmt.Sprintf("%d files restored, %d removed", len(p.Restored), len(p.Removed))
-	if n := len(p.Changed); n > 0 && u.Overwrote {
+	detail := fmt.Sprintf("%d files restored, %d removed", p.Count.Restored, p.Count.Removed)
+	if n := p.Count.Changed; n > 0 && u.Overwrote {
 		detail += fmt.Sprintf(", %d overwritten that had changed since", n)
 	} else if n > 0 {
 		detail += fmt.Sprintf(", %d left that had changed since", n)

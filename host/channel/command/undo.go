@@ -76,12 +76,9 @@ func question(p snapshot.Plan) (string, []message.Button) {
 		b.Reset()
 		b.WriteString("This undoes the last undo:\n")
 	}
-	list(&b, "Earlier content comes back", p.Restored)
-	list(&b, "Removed", p.Removed)
-	list(&b, "Changed again since, stay as they are", p.Changed)
-	if p.More > 0 {
-		fmt.Fprintf(&b, "\n- %d more are not listed", p.More)
-	}
+	list(&b, "Earlier content comes back", p.Restored, p.Count.Restored)
+	list(&b, "Removed", p.Removed, p.Count.Removed)
+	list(&b, "Changed again since, stay as they are", p.Changed, p.Count.Changed)
 	b.WriteString("\n\nThe agent's sandbox ends and begins anew. ")
 	if p.Final == "" {
 		b.WriteString("Another `/undo` takes it back. ")
@@ -101,17 +98,14 @@ func question(p snapshot.Plan) (string, []message.Button) {
 func outcome(u snapshot.Undone) string {
 	var b strings.Builder
 	b.WriteString("Undone:\n")
-	list(&b, "Earlier content is back", u.Plan.Restored)
-	list(&b, "Removed", u.Plan.Removed)
+	list(&b, "Earlier content is back", u.Plan.Restored, u.Plan.Count.Restored)
+	list(&b, "Removed", u.Plan.Removed, u.Plan.Count.Removed)
 	if u.Overwrote {
-		list(&b, "Changed since, undone, too", u.Plan.Changed)
+		list(&b, "Changed since, undone, too", u.Plan.Changed, u.Plan.Count.Changed)
 	} else {
-		list(&b, "Changed since, left as they are", u.Plan.Changed)
+		list(&b, "Changed since, left as they are", u.Plan.Changed, u.Plan.Count.Changed)
 	}
-	list(&b, "Could not be changed", u.Plan.Left)
-	if u.Plan.More > 0 {
-		fmt.Fprintf(&b, "\n- %d more are not listed", u.Plan.More)
-	}
+	list(&b, "Could not be changed", u.Plan.Left, len(u.Plan.Left))
 	if u.Plan.Final == "" {
 		b.WriteString("\n\nAnother `/undo` takes it back. The agent is told with the next message.")
 	} else {
@@ -124,11 +118,11 @@ func outcome(u snapshot.Undone) string {
 const maxFiles = 12
 
 // list adds a line about some files. Programs choose their names.
-func list(b *strings.Builder, what string, names []string) {
+func list(b *strings.Builder, what string, names []string, all int) {
 	if len(names) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n- %s (%d): ", what, len(names))
+	fmt.Fprintf(b, "\n- %s (%d): ", what, all)
 	for i, n := range names[:min(len(names), maxFiles)] {
 		if i > 0 {
 			b.WriteString(", ")
@@ -136,7 +130,7 @@ func list(b *strings.Builder, what string, names []string) {
 		quoted := strconv.Quote(n)
 		b.WriteString("`" + strings.ReplaceAll(quoted[1:len(quoted)-1], "`", "'") + "`")
 	}
-	if more := len(names) - maxFiles; more > 0 {
+	if more := all - min(len(names), maxFiles); more > 0 {
 		fmt.Fprintf(b, " and %d more", more)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // An undo asks first, does what its code stands for, and is only for those who may give orders in the conversation.
 func TestUndo(t *testing.T) {
-	plan := snapshot.Plan{Code: "1ABCDE", Turn: "t1", Restored: []string{"a", "b`\n<x>"}, Removed: []string{"d/"}, Changed: []string{"mine"}}
+	plan := snapshot.Plan{Code: "1ABCDE", Turn: "t1", Restored: []string{"a", "b`\n<x>"}, Removed: []string{"d/"}, Changed: []string{"mine"}, Count: snapshot.Count{Restored: 2, Removed: 1, Changed: 1}}
 	final := plan
 	final.Final, final.Changed, final.Turn = "no room", nil, ""
 	nothing := snapshot.Plan{Why: "the files are as they were"}
@@ -82,8 +82,8 @@ func TestUndo(t *testing.T) {
 	if got := h.say("e1", "ann", "/undo", message.DM); got != "An answer is being written here." {
 		t.Errorf("while a turn runs: %q", got)
 	}
-	h.plan.Restored = strings.Split(strings.Repeat("x ", 500), " ")
-	if text, _ := question(h.plan); len(text) > 1000 || !strings.Contains(text, fmt.Sprint(len(h.plan.Restored)-maxFiles, " more")) {
+	h.plan.Restored, h.plan.Count.Restored = strings.Split(strings.Repeat("x ", 200), " "), 5000
+	if text, _ := question(h.plan); len(text) > 1000 || !strings.Contains(text, fmt.Sprint(5000-maxFiles, " more")) {
 		t.Errorf("a long list: %q", text)
 	}
 }

@@ -426,7 +426,6 @@ export const texts = {
     undoChanged: "Changed again since: left as they are",
     undoOverwrote: "Changed again since: undone, too",
     undoLeft: "Could not be changed",
-    undoMore: "{count} more are not listed.",
     undoFinal: "This cannot be taken back: {why}.",
     undoEnds: "The agent's sandbox ends and begins anew. Another undo takes this back.",
     undone: "Undone. The agent is told with the next message.",

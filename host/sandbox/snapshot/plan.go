@@ -32,11 +32,19 @@ type Plan struct {
 	Changed  []string `json:"changed" doc:"Files that have changed again since: they are left alone unless the undo is to overwrite them"`
 	// Left are names that an undo could not change, with the reason.
 	Left []string `json:"left,omitempty" doc:"After an undo: what could not be changed, and why"`
-	More int      `json:"more,omitempty" doc:"Names that are not listed here"`
+	// Count has the lengths of the lists, which end after maxNames.
+	Count Count `json:"count" doc:"How many there are in all: the lists have the first 200"`
 	// Skipped counts entries that snapshots do not cover.
 	Skipped int `json:"skipped,omitempty" doc:"Entries that are not kept: sockets, pipes, devices, unreadable and changing files"`
 	// Final says why the undo could not be undone itself; empty if it could.
 	Final string `json:"final,omitempty" doc:"Why this undo could not be undone"`
+}
+
+// Count counts the names of a plan.
+type Count struct {
+	Restored int `json:"restored"`
+	Removed  int `json:"removed"`
+	Changed  int `json:"changed"`
 }
 
 // Empty reports whether the undo would change nothing.
@@ -254,10 +262,8 @@ func (w *work) sum() {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %q %q %q %q", w.target.ID, w.Restored, w.Removed, w.Changed, w.Final)
 	w.Code = strings.ToUpper(strconv.FormatInt(int64(w.back), 16) + hex.EncodeToString(sum.Sum(nil))[:5])
+	w.Count = Count{len(w.Restored), len(w.Removed), len(w.Changed)}
 	for _, list := range []*[]string{&w.Restored, &w.Removed, &w.Changed} {
-		if n := len(*list); n > maxNames {
-			w.More += n - maxNames
-			*list = (*list)[:maxNames]
-		}
+		*list = (*list)[:min(len(*list), maxNames)]
 	}
 }

@@ -46,9 +46,8 @@ export class Undo {
     this.code = plan.code;
     byId("undo-what").replaceChildren(...revealed(text));
     byId("undo-files").replaceChildren(
-      ...files(t("chat.undoRestored"), plan.restored), ...files(t("chat.undoRemoved"), plan.removed),
-      ...files(t(plan.overwrote ? "chat.undoOverwrote" : "chat.undoChanged"), plan.changed), ...files(t("chat.undoLeft"), plan.left),
-      plan.more ? el("p", {}, t("chat.undoMore", { count: plan.more })) : "",
+      ...files(t("chat.undoRestored"), plan.restored, plan.count?.restored), ...files(t("chat.undoRemoved"), plan.removed, plan.count?.removed),
+      ...files(t(plan.overwrote ? "chat.undoOverwrote" : "chat.undoChanged"), plan.changed, plan.count?.changed), ...files(t("chat.undoLeft"), plan.left),
       plan.code ? el("p", {}, plan.final ? t("chat.undoFinal", { why: plan.final }) : t("chat.undoEnds")) : "",
     );
     byId("undo-overwriting").hidden = !plan.code || !plan.changed.length;
@@ -58,7 +57,7 @@ export class Undo {
   }
 }
 
-function files(title, names) {
+function files(title, names, count = names?.length) {
   if (!names?.length) return [];
-  return [el("h3", {}, `${title} (${names.length})`), el("ul", {}, names.map((name) => el("li", {}, revealed(name))))];
+  return [el("h3", {}, `${title} (${count})`), el("ul", {}, names.map((name) => el("li", {}, revealed(name))), count > names.length && el("li", {}, "…"))];
 }
