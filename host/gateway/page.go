@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	agentsession "github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
@@ -49,6 +50,12 @@ type Hit struct {
 type Fork struct {
 	Entry  string `json:"entry" minLength:"1" maxLength:"256" doc:"The key of an entry"`
 	Before bool   `json:"before,omitempty" doc:"Leave out the turn of the entry, to say something else instead"`
+}
+
+// Forked is a new conversation that continues another one.
+type Forked struct {
+	ConversationName
+	Files agentsession.ForkedFiles `json:"files" doc:"The files that it has of the other one"`
 }
 
 // Undo confirms what an undo of files changes.

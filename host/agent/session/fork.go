@@ -21,7 +21,7 @@ type Branch struct {
 }
 
 // Fork returns the sessions of a new conversation in which the turns of another one were said, which have ended. The new turns have ids
-// of their own, the times and provenance labels of the old ones, and neither their delegated turns nor the files of the workspace.
+// of their own, the times and provenance labels of the old ones, but not their delegated turns. The files are Keeper.Fork's.
 func Fork(ctx context.Context, from Source, turns []turnlog.Turn, b Branch, now time.Time) ([]turnlog.WholeSession, error) {
 	f := forking{b: b, now: now, sessions: map[turnKey]*turnlog.WholeSession{}, ids: map[string]string{}}
 	for _, t := range turns {

@@ -39,6 +39,7 @@ type Config struct {
 
 // Store is the part of the store that a Keeper uses.
 type Store interface {
+	Source
 	turnlog.Archive
 	turnlog.Leftovers
 	store.Pruning

@@ -25,6 +25,11 @@ type Files interface {
 	// Unrecorded returns the undos that were completed at the start. RecordedUndo ends one that is in the audit log.
 	Unrecorded() []snapshot.Undone
 	RecordedUndo(u snapshot.Undone) error
+	// CopyWorkspace makes the workspace of a new session of that of another one, without what the left turns changed: all of it, or nothing.
+	CopyWorkspace(ctx context.Context, from, to message.WorkspaceKey, left []string) (snapshot.Copied, error)
+	RemoveWorkspace(session message.WorkspaceKey) error
+	// NoteFiles adds a note for the next turn.
+	NoteFiles(session message.WorkspaceKey, text string) error
 }
 
 // PlanUndo returns what an undo in a scope would change, of the agent whose turn changed files last. It fails with store.ErrConflict while

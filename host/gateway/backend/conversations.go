@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
@@ -40,6 +41,7 @@ type Conversations struct {
 		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 		PlanUndo(ctx context.Context, scope string, back int) (snapshot.Plan, error)
 		Undo(ctx context.Context, scope string, r snapshot.Request) (snapshot.Undone, error)
+		Fork(ctx context.Context, turns, left []turnlog.Turn, b session.Branch) (session.ForkedFiles, error)
 	}
 	Store Transcripts
 }
@@ -58,7 +60,6 @@ type Transcripts interface {
 	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
 	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
 	LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error)
-	PutSessions(ctx context.Context, list []turnlog.WholeSession) error
 	turnlog.Talk
 	turnlog.Own
 }

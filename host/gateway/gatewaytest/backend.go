@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
@@ -37,6 +38,8 @@ type Backend struct {
 	Spent func(by usage.Key, since time.Time) ([]usage.Sum, error)
 	// Undoable is what an undo would change, in every conversation.
 	Undoable snapshot.Plan
+	// Forked is what forks have of files.
+	Forked session.ForkedFiles
 
 	hub *watch.Hub // made with the first use
 

@@ -132,13 +132,14 @@ func (f *Fleet) Unrecorded() []snapshot.Undone { return f.unrecorded }
 // RecordedUndo ends an undo that was recorded.
 func (f *Fleet) RecordedUndo(u snapshot.Undone) error { return f.snapshots.Recorded(u) }
 
-// CopyWorkspace makes the workspace of a new session of the files of another one: all, or nothing if there is an error.
-func (f *Fleet) CopyWorkspace(ctx context.Context, from, to message.WorkspaceKey) (snapshot.Copied, error) {
+// CopyWorkspace makes the workspace of a new session of the files of another one: all, or nothing if there is an error. left are the turns
+// that are not part of the new session; see snapshot.Store.Copy.
+func (f *Fleet) CopyWorkspace(ctx context.Context, from, to message.WorkspaceKey, left []string) (snapshot.Copied, error) {
 	defer f.holds.Enter(from)()
 	if err := f.fetch(ctx, from); err != nil {
 		return snapshot.Copied{}, err
 	}
-	c, err := f.snapshots.Copy(ctx, from, to, func(bytes int64) error { return f.quota.Write(to, bytes) })
+	c, err := f.snapshots.Copy(ctx, from, to, left, func(bytes int64) error { return f.quota.Write(to, bytes) })
 	if err != nil {
 		f.quota.Forget(to)
 	}

@@ -252,7 +252,7 @@ func TestReport(t *testing.T) {
 	got := Report(Holdings{
 		Senders: map[message.WorkspaceKey]message.SenderKey{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session message.WorkspaceKey) int64 { return int64(len(session)) },
 		Snapshots: func(session message.WorkspaceKey) int64 { return 10 * int64(len(session)) },
-		Media: map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[message.WorkspaceKey]int{"a1": 2, "tools:x:server": 1},
+		Media:     map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[message.WorkspaceKey]int{"a1": 2, "tools:x:server": 1},
 		Processes: map[message.WorkspaceKey]int{"a2": 3, "y": 1}, HostProcesses: map[message.WorkspaceKey]int{"a1": 1, "b": 2},
 	})
 	want := []Held{

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,20 +30,31 @@ type Copied struct {
 	Files   int   `json:"files"`
 	Bytes   int64 `json:"bytes"`
 	Skipped int   `json:"skipped,omitempty" doc:"Sockets, pipes, devices and files that cannot be read"`
+	Then    bool  `json:"then,omitempty" doc:"The files are as they were at the entry; otherwise as they are now"`
 }
 
-// Copy makes the workspace of a new session of the files of another one: all of it, or nothing if there is an error. write refuses bytes that
-// the new session may not hold. Files that are written to meanwhile are copied as they are found.
-func (s *Store) Copy(ctx context.Context, from, to message.WorkspaceKey, write func(bytes int64) error) (c Copied, err error) {
+// Copy makes the workspace of a new session of the files of another one: all of it, or nothing if there is an error. left are the turns of the
+// other session that are not part of the new one, oldest first: the files are as they were before the first of them that has a snapshot, and
+// otherwise as they are now. write refuses bytes that the new session may not hold. Files that are written to meanwhile are copied as they are
+// found.
+func (s *Store) Copy(ctx context.Context, from, to message.WorkspaceKey, left []string, write func(bytes int64) error) (c Copied, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	source, target := workspace.Path(s.Workspaces, from), workspace.Path(s.Workspaces, to)
-	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-		return c, errors.Join(err, fmt.Errorf("the new conversation has files already"))
-	}
-	all, err := scan(ctx, source, func(e fsroot.Entry, _ *file) error { c.Bytes += allocated(e.Info); return nil })
-	if err != nil || len(all.Files) == 0 {
+	one, err := s.open(from)
+	if err != nil {
 		return c, err
+	}
+	defer one.unlock()
+	target := workspace.Path(s.Workspaces, to)
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		return c, errors.Join(err, errors.New("the new conversation has files already"))
+	}
+	kept, err := one.keptBefore(left)
+	if err != nil {
+		return c, err
+	}
+	if c.Files, c.Bytes, err = one.measure(ctx, kept); err != nil || c.Files == 0 {
+		return Copied{}, err
 	}
 	if err := write(c.Bytes); err != nil {
 		return Copied{}, err
@@ -51,12 +63,78 @@ func (s *Store) Copy(ctx context.Context, from, to message.WorkspaceKey, write f
 	if err != nil {
 		return Copied{}, err
 	}
-	c, err = copyTree(ctx, source, draft, c.Bytes)
+	if kept != nil {
+		c, err = one.copyKept(ctx, *kept, draft)
+	} else {
+		c, err = copyTree(ctx, one.files, draft, c.Bytes)
+	}
 	if err == nil {
 		err = os.Rename(draft, target)
 	}
 	if err != nil {
 		return Copied{}, errors.Join(err, removeall.Folder(draft))
+	}
+	return c, nil
+}
+
+// keptBefore returns the files before the first of the turns that has a snapshot; nil if none has.
+func (s *set) keptBefore(turns []string) (*state, error) {
+	for _, e := range s.index.Snapshots {
+		if e.Undo || !slices.Contains(turns, e.Turn) {
+			continue
+		}
+		if e.Why != "" {
+			return nil, fmt.Errorf("the files as they were then are not kept: %s", e.Why)
+		}
+		kept, err := s.read(e.ID + before)
+		return &kept, err
+	}
+	return nil, nil
+}
+
+// measure counts the entries and the bytes of kept files, or of those that are there.
+func (s *set) measure(ctx context.Context, kept *state) (entries int, bytes int64, err error) {
+	if kept == nil {
+		now, err := scan(ctx, s.files, func(e fsroot.Entry, _ *file) error { bytes += allocated(e.Info); return nil })
+		return len(now.Files), bytes, err
+	}
+	for _, f := range kept.Files {
+		if f.Blob == "" {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(s.dir, blobs, f.Blob))
+		if err != nil {
+			return 0, 0, err
+		}
+		bytes += allocated(info)
+	}
+	return len(kept.Files), bytes, nil
+}
+
+// copyKept puts kept files into a new folder.
+func (s *set) copyKept(ctx context.Context, kept state, to string) (c Copied, err error) {
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return c, err
+	}
+	defer root.Close()
+	target := fsroot.Tree{Root: root}
+	if err := lend(target, s.files); err != nil {
+		return c, err
+	}
+	c.Then, c.Skipped = true, len(kept.Skipped)
+	for _, name := range sorted(kept.Files, func(file) bool { return true }) {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
+		f := kept.Files[name]
+		if err := s.put(target, f); err != nil {
+			return c, err
+		}
+		if f.regular() {
+			c.Files++
+			c.Bytes += f.Size
+		}
 	}
 	return c, nil
 }
@@ -79,9 +157,7 @@ func copyTree(ctx context.Context, from, to string, most int64) (c Copied, err e
 	}
 	err = source.Walk(ctx, func(e fsroot.Entry) error {
 		f := describe(e)
-		if os.Geteuid() == 0 {
-			target.Owner = &workspace.Owner{UID: f.UID, GID: f.GID}
-		}
+		target.Owner = f.owner()
 		if f.regular() {
 			return copyFile(target, e, &c, most)
 		}

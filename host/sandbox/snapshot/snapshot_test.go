@@ -442,7 +442,7 @@ func TestNothingOutside(t *testing.T) {
 	})
 	for i := range 50 {
 		h.Take(t.Context(), session, fmt.Sprint("t", i))
-		if _, err := h.Copy(t.Context(), session, message.WorkspaceKey(fmt.Sprint("fork", i)), func(int64) error { return nil }); err != nil {
+		if _, err := h.Copy(t.Context(), session, message.WorkspaceKey(fmt.Sprint("fork", i)), nil, func(int64) error { return nil }); err != nil {
 			t.Log(err)
 		}
 	}
@@ -541,7 +541,7 @@ func TestCopy(t *testing.T) {
 	h.fill()
 	h.must(syscall.Mkfifo(h.at("pipe"), 0o600))
 	free := func(int64) error { return nil }
-	c, err := h.Copy(t.Context(), session, "web:fork:main", free)
+	c, err := h.Copy(t.Context(), session, "web:fork:main", nil, free)
 	h.must(err, os.Remove(h.at("pipe")))
 	if diff := cmp.Diff(h.show(h.dir), h.show(workspace.Path(h.Workspaces, "web:fork:main"))); diff != "" || c.Skipped != 1 || c.Files != 5 {
 		t.Errorf("%+v (-want +got):\n%s", c, diff)
@@ -551,12 +551,12 @@ func TestCopy(t *testing.T) {
 	cancel()
 	for name, try := range map[string]func(to message.WorkspaceKey) error{
 		"no room": func(to message.WorkspaceKey) error {
-			_, err := h.Copy(t.Context(), session, to, func(int64) error { return errFull })
+			_, err := h.Copy(t.Context(), session, to, nil, func(int64) error { return errFull })
 			return err
 		},
-		"given up": func(to message.WorkspaceKey) error { _, err := h.Copy(ctx, session, to, free); return err },
+		"given up": func(to message.WorkspaceKey) error { _, err := h.Copy(ctx, session, to, nil, free); return err },
 		"taken": func(message.WorkspaceKey) error {
-			_, err := h.Copy(t.Context(), session, "web:fork:main", free)
+			_, err := h.Copy(t.Context(), session, "web:fork:main", nil, free)
 			return err
 		},
 	} {
@@ -567,7 +567,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s: left %q", name, left)
 		}
 	}
-	if c, err := h.Copy(t.Context(), "web:nothing:main", "web:none:main", free); err != nil || c != (Copied{}) {
+	if c, err := h.Copy(t.Context(), "web:nothing:main", "web:none:main", nil, free); err != nil || c != (Copied{}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	h.must(os.MkdirAll(filepath.Join(h.Workspaces, copyPrefix+"left/d"), 0o700))
@@ -575,6 +575,36 @@ func TestCopy(t *testing.T) {
 	h.must(err)
 	if left, _ := filepath.Glob(filepath.Join(h.Workspaces, copyPrefix+"*")); len(left) > 0 {
 		t.Errorf("left %q", left)
+	}
+}
+
+// A copy that leaves out turns has the files as they were before them, as far as that is kept.
+func TestCopyOfEarlierFiles(t *testing.T) {
+	h := newHouse(t)
+	free := func(int64) error { return nil }
+	h.turn("t1", func() { h.fill() })
+	was := h.show(h.dir)
+	h.turn("t2", func() { h.write("a", "two"); h.must(os.RemoveAll(h.at("d"))) })
+	h.turn("t3", func() { h.write("a", "three") })
+	for i, c := range []struct {
+		left []string
+		want []string
+		then bool
+	}{{[]string{"t2", "t3"}, was, true}, {[]string{"talk", "t2"}, was, true}, {nil, h.show(h.dir), false}, {[]string{"older"}, h.show(h.dir), false}} {
+		to := message.WorkspaceKey(fmt.Sprint("web:fork", i, ":main"))
+		got, err := h.Copy(t.Context(), session, to, c.left, free)
+		h.must(err)
+		if diff := cmp.Diff(c.want, h.show(workspace.Path(h.Workspaces, to))); diff != "" || got.Then != c.then {
+			t.Errorf("%q: %+v (-want +got):\n%s", c.left, got, diff)
+		}
+	}
+	if got, err := h.Copy(t.Context(), session, "web:empty:main", []string{"t1", "t2"}, free); err != nil || got.Files > 0 {
+		t.Errorf("before the first: %+v, %v", got, err)
+	}
+	h.limit = 0
+	h.turn("t4", func() { h.write("a", "four") })
+	if _, err := h.Copy(t.Context(), session, "web:none:main", []string{"t4"}, free); err == nil || !strings.Contains(err.Error(), "not kept") {
+		t.Errorf("got %v", err)
 	}
 }
 

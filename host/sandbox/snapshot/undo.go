@@ -6,7 +6,6 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -176,27 +176,33 @@ func (s *set) apply(j *journal) error {
 		if err := s.reach("put " + f.Path); err != nil {
 			return err
 		}
-		content, err := s.content(f)
-		if err == nil {
-			if os.Geteuid() == 0 {
-				tree.Owner = &workspace.Owner{UID: f.UID, GID: f.GID}
-			}
-			err = tree.Put(f.record(), content)
-			content.Close()
-		}
-		if err != nil {
+		if err := s.put(tree, f); err != nil {
 			leave(f.Path, err)
 		}
 	}
 	return nil
 }
 
-// content opens the kept content of a file; that of anything else is empty.
-func (s *set) content(f file) (io.ReadCloser, error) {
+// put makes an entry as it was kept.
+func (s *set) put(to fsroot.Tree, f file) error {
+	to.Owner = f.owner()
 	if !f.regular() {
-		return io.NopCloser(bytes.NewReader(nil)), nil
+		return to.Put(f.record(), nil)
 	}
-	return os.Open(filepath.Join(s.dir, blobs, f.Blob))
+	content, err := os.Open(filepath.Join(s.dir, blobs, f.Blob))
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return to.Put(f.record(), content)
+}
+
+// owner returns whom a new entry is given to; nil if this process may not do that.
+func (f file) owner() *workspace.Owner {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &workspace.Owner{UID: f.UID, GID: f.GID}
 }
 
 // reason returns an error without the paths that it names.

@@ -11,7 +11,6 @@ export class Undo {
     byId("leave-files").addEventListener("click", () => byId("undo").close());
     byId("confirm-undo").addEventListener("click", () => this.undo());
     byId("undo").addEventListener("click", (e) => { if (e.target === byId("undo")) byId("undo").close(); });
-    byId("undo").addEventListener("close", () => { this.path = ""; });
   }
 
   // ask shows what would be undone now.
