@@ -16,7 +16,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
@@ -134,11 +133,11 @@ func chatForksSay(t *testing.T, b context.Context) {
 	p := visit(t, b, d)
 	p.say("one")
 	for _, c := range []struct {
-		files session.ForkedFiles
+		files snapshot.Copied
 		want  string
 	}{
-		{session.ForkedFiles{Copied: snapshot.Copied{Files: 2}}, "as they are now"}, {session.ForkedFiles{Copied: snapshot.Copied{Files: 1, Then: true}}, "as they were then"},
-		{session.ForkedFiles{Why: "<i>no</i> room"}, "It has none of the files: <i>no</i> room."},
+		{snapshot.Copied{Files: 2}, "as they are now"}, {snapshot.Copied{Files: 1, Then: true}, "as they were then"},
+		{snapshot.Copied{Why: "<i>no</i> room"}, "It has none of the files: <i>no</i> room."},
 	} {
 		d.backend.Forked = c.files
 		p.visible(".fork")

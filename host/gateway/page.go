@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	agentsession "github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 )
 
 // Page is a part of a list that may be long.
@@ -55,7 +55,7 @@ type Fork struct {
 // Forked is a new conversation that continues another one.
 type Forked struct {
 	ConversationName
-	Files agentsession.ForkedFiles `json:"files" doc:"The files that it has of the other one"`
+	Files snapshot.Copied `json:"files" doc:"The files that it has of the other one"`
 }
 
 // Undo confirms what an undo of files changes.

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -11,12 +12,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 )
-
-// ForkedFiles says which files a new conversation has of the one that it continues.
-type ForkedFiles struct {
-	snapshot.Copied
-	Why string `json:"why,omitempty" doc:"Why there are none; empty if all were copied"`
-}
 
 // Notes for the agent of a fork.
 const (
@@ -27,10 +22,10 @@ const (
 // Fork makes a new conversation of turns of another one, all of which have ended, with their files. left are the turns after them, oldest
 // first. If the files cannot be copied, the new conversation has none, and says so. Background commands, sandboxes, homes and secrets stay
 // with the original.
-func (k *Keeper) Fork(ctx context.Context, turns, left []turnlog.Turn, b Branch) (ForkedFiles, error) {
-	var f ForkedFiles
+func (k *Keeper) Fork(ctx context.Context, turns, left []turnlog.Turn, b turnlog.Branch) (snapshot.Copied, error) {
+	var f snapshot.Copied
 	if slices.ContainsFunc(turns, func(t turnlog.Turn) bool { return t.State == turnlog.TurnRunning }) {
-		return f, store.Conflict("an answer up to there is still running")
+		return f, store.Conflict("an answer up to there is still being written: wait for it, or end it with /stop")
 	}
 	list, err := Fork(ctx, k.Store, turns, b, time.Now())
 	if err != nil {
@@ -42,12 +37,13 @@ func (k *Keeper) Fork(ctx context.Context, turns, left []turnlog.Turn, b Branch)
 		from[message.Session{Scope: string(message.NewConversationKey(b.Channel, b.Conversation.ID)), Agent: old.Agent}.Workspace()] = old.Workspace()
 	}
 	note := filesCopied
-	if f, err = k.copyFiles(ctx, from, left); err != nil {
-		f, note = ForkedFiles{Why: err.Error()}, filesLeft
+	f, made, err := k.copyFiles(ctx, from, left)
+	if err != nil {
+		f, note = snapshot.Copied{Why: err.Error()}, filesLeft
 		k.Log.Warn("a forked conversation has none of the files", "conversation", b.Conversation.ID, "error", err)
 	}
 	if err := k.Store.PutSessions(ctx, list); err != nil {
-		return f, errors.Join(err, k.removeFiles(from))
+		return f, errors.Join(err, k.removeFiles(made))
 	}
 	if f.Files == 0 && note == filesCopied {
 		f.Why = "there were none"
@@ -61,8 +57,22 @@ func (k *Keeper) Fork(ctx context.Context, turns, left []turnlog.Turn, b Branch)
 	return f, nil
 }
 
+// ForkAll is Fork for all that was said in a conversation.
+func (k *Keeper) ForkAll(ctx context.Context, channel, conversation string, b turnlog.Branch) (snapshot.Copied, error) {
+	turns, err := k.Store.History(ctx, channel, conversation, math.MaxInt32)
+	if err == nil && len(turns) == 0 {
+		err = store.NotFound("nothing was answered here yet")
+	}
+	if err != nil {
+		return snapshot.Copied{}, err
+	}
+	return k.Fork(ctx, turns, nil, b)
+}
+
 // copyFiles makes the new workspaces, all or none.
-func (k *Keeper) copyFiles(ctx context.Context, from map[message.WorkspaceKey]message.WorkspaceKey, left []turnlog.Turn) (f ForkedFiles, err error) {
+func (k *Keeper) copyFiles(ctx context.Context, from map[message.WorkspaceKey]message.WorkspaceKey, left []turnlog.Turn) (
+	f snapshot.Copied, made []message.WorkspaceKey, err error,
+) {
 	var ids []string
 	for _, t := range left {
 		ids = append(ids, t.ID)
@@ -70,15 +80,16 @@ func (k *Keeper) copyFiles(ctx context.Context, from map[message.WorkspaceKey]me
 	for to, old := range from {
 		c, err := k.Files.CopyWorkspace(ctx, old, to, ids)
 		if err != nil {
-			return f, errors.Join(err, k.removeFiles(from))
+			return f, nil, errors.Join(err, k.removeFiles(made))
 		}
+		made = append(made, to)
 		f.Files, f.Bytes, f.Skipped, f.Then = f.Files+c.Files, f.Bytes+c.Bytes, f.Skipped+c.Skipped, f.Then || c.Then
 	}
-	return f, nil
+	return f, made, nil
 }
 
-func (k *Keeper) removeFiles(of map[message.WorkspaceKey]message.WorkspaceKey) (err error) {
-	for to := range of {
+func (k *Keeper) removeFiles(of []message.WorkspaceKey) (err error) {
+	for _, to := range of {
 		err = errors.Join(err, k.Files.RemoveWorkspace(to))
 	}
 	return err

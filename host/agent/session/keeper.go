@@ -45,6 +45,7 @@ type Store interface {
 	store.Pruning
 	Holders(ctx context.Context) ([]turnlog.Holder, error)
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
 	AddAudit(ctx context.Context, rows []consent.AuditRow) error
 }
 

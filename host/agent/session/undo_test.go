@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
@@ -160,7 +161,7 @@ func TestForkTakesFiles(t *testing.T) {
 			if err != nil || len(turns) != 3 {
 				t.Fatalf("%d turns, %v", len(turns), err)
 			}
-			f, err := k.Fork(t.Context(), turns[:2], turns[2:], Branch{Channel: "web", Conversation: message.Conversation{ID: "new"}, Sender: "web:owner"})
+			f, err := k.Fork(t.Context(), turns[:2], turns[2:], turnlog.Branch{Channel: "web", Conversation: message.Conversation{ID: "new"}, Sender: "web:owner"})
 			if err != nil || f.Files != c.files || f.Why != c.why {
 				t.Errorf("%+v, %v", f, err)
 			}

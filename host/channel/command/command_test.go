@@ -107,6 +107,8 @@ type house struct {
 	published          []message.Event
 	plan               snapshot.Plan
 	undos              []string
+	forked             snapshot.Copied
+	forkErr            error
 }
 
 func newHouse(t *testing.T) *house {
@@ -204,6 +206,14 @@ func (h *house) Undo(_ context.Context, scope string, r snapshot.Request) (snaps
 	}
 	return snapshot.Undone{Plan: h.plan, Overwrote: r.Overwrite}, nil
 }
+
+// ForkAll implements Sessions, and Conversation Console.
+func (h *house) ForkAll(_ context.Context, channel, conversation string, b turnlog.Branch) (snapshot.Copied, error) {
+	h.undos = append(h.undos, fmt.Sprint("fork ", channel, ":", conversation, " to ", b.Channel, ":", b.Conversation.ID, " of ", b.Sender))
+	return h.forked, h.forkErr
+}
+
+func (h *house) Conversation(channel, id string) string { return "http://console/#/" + channel + "/" + id }
 
 func (h *house) Deleted(_ context.Context, keys []message.SessionKey) {
 	h.deleted = append(h.deleted, keys...)

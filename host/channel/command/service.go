@@ -82,6 +82,8 @@ type Sessions interface {
 	// PlanUndo returns what an undo of changed files in a scope would change, and Undo does it; store.ErrConflict while something runs there.
 	PlanUndo(ctx context.Context, scope string, back int) (snapshot.Plan, error)
 	Undo(ctx context.Context, scope string, r snapshot.Request) (snapshot.Undone, error)
+	// ForkAll makes a new conversation of all that was said in one, with its files.
+	ForkAll(ctx context.Context, channel, conversation string, b turnlog.Branch) (snapshot.Copied, error)
 }
 
 // Switch is the kill switch; *halt.Switch implements it.
@@ -193,6 +195,8 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 		text, after = d.stop(m)
 	case "undo":
 		text, buttons, err = d.undo(ctx, m, c)
+	case "fork":
+		text, err = d.fork(ctx, row)
 	default:
 		text, err = d.answer(ctx, m, c)
 	}
@@ -270,6 +274,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/model`, `/model TIER`, `/model default`: the same for the agent's model\n" +
 	"- `/compact`: summarize the older part of this conversation, to make room for more\n" +
 	"- `/undo`, `/undo 2`: undo what the last answers changed in the agent's files, after a question (in a group: owners and members)\n" +
+	"- `/fork`: go on in a new conversation of your own, with a copy of the agent's files (in a group: owners)\n" +
 	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
 	"- `/forget`, `/forget KEY`, `/forget all`: show what is remembered about you, or delete it\n" +
 	"- `/console`: a link with which you sign in at the console (in a private chat)\n" +

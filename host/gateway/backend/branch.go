@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -28,7 +27,7 @@ func (c Conversations) Fork(ctx context.Context, channel, conversation string, f
 	if !f.Before {
 		at++
 	}
-	to.Files, err = c.Keeper.Fork(ctx, turns[:at], turns[at:], session.Branch{
+	to.Files, err = c.Keeper.Fork(ctx, turns[:at], turns[at:], turnlog.Branch{
 		Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}, Sender: by.Sender,
 	})
 	return to, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
@@ -41,7 +40,7 @@ type Conversations struct {
 		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 		PlanUndo(ctx context.Context, scope string, back int) (snapshot.Plan, error)
 		Undo(ctx context.Context, scope string, r snapshot.Request) (snapshot.Undone, error)
-		Fork(ctx context.Context, turns, left []turnlog.Turn, b session.Branch) (session.ForkedFiles, error)
+		Fork(ctx context.Context, turns, left []turnlog.Turn, b turnlog.Branch) (snapshot.Copied, error)
 	}
 	Store Transcripts
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
@@ -39,7 +38,7 @@ type Backend struct {
 	// Undoable is what an undo would change, in every conversation.
 	Undoable snapshot.Plan
 	// Forked is what forks have of files.
-	Forked session.ForkedFiles
+	Forked snapshot.Copied
 
 	hub *watch.Hub // made with the first use
 

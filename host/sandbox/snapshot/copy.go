@@ -31,6 +31,8 @@ type Copied struct {
 	Bytes   int64 `json:"bytes"`
 	Skipped int   `json:"skipped,omitempty" doc:"Sockets, pipes, devices and files that cannot be read"`
 	Then    bool  `json:"then,omitempty" doc:"The files are as they were at the entry; otherwise as they are now"`
+	// Why is for callers that continue without files.
+	Why string `json:"why,omitempty" doc:"Why there are none; empty if all were copied"`
 }
 
 // Copy makes the workspace of a new session of the files of another one: all of it, or nothing if there is an error. left are the turns of the
