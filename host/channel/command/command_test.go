@@ -213,7 +213,9 @@ func (h *house) ForkAll(_ context.Context, channel, conversation string, b turnl
 	return h.forked, h.forkErr
 }
 
-func (h *house) Conversation(channel, id string) string { return "http://console/#/" + channel + "/" + id }
+func (h *house) Conversation(channel, id string) string {
+	return "http://console/#/" + channel + "/" + id
+}
 
 func (h *house) Deleted(_ context.Context, keys []message.SessionKey) {
 	h.deleted = append(h.deleted, keys...)

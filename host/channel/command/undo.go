@@ -15,7 +15,7 @@ import (
 // The first words of the argument that confirm an undo. A code follows, which stands for what was shown.
 const overwrite = "overwrite"
 
-// undo shows what an undo of changed files would do, and does it once that is confirmed. Who may give orders in a conversation may undo.
+// undo shows what an undo of changed files would do, and does it once that is confirmed. Everybody who may give orders in the conversation may undo.
 func (d *Service) undo(ctx context.Context, m message.Message, c Command) (text string, ask []message.Button, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", nil, nil

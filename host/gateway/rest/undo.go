@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 )
 
-// registerUndo adds what undoes the changes of files. Who may write in a conversation may undo.
+// registerUndo adds what undoes the changes of files. Everybody who may write in a conversation may undo there.
 func (c conversations) registerUndo(r *registrar) {
 	const subject, path = "Conversations", "/conversations/{channel}/{conversation}/undo"
 	type look struct {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -46,6 +47,12 @@ func (f *Fleet) Settle(ctx context.Context, session message.WorkspaceKey, turn s
 	}
 	f.snapshots.Settle(ctx, session, turn)
 	f.quota.Changed(session + snapshotSuffix)
+}
+
+// SnapshotsOf returns the snapshots of a store whose host does not run.
+func SnapshotsOf(store string, log *slog.Logger) *snapshot.Store {
+	folders := FoldersOf(store)
+	return snapshot.New(snapshot.Config{Dir: folders.snapshots, Workspaces: folders.Workspaces, Limit: func() int64 { return 0 }, Log: log})
 }
 
 // fetch brings the workspace on the host up to date.

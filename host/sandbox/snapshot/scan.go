@@ -26,7 +26,7 @@ type file struct {
 	Mtime    int64
 	Link     string
 	UID, GID int
-	// Dev, Ino and Ctime tell whether it is still the same file with the same content: a program cannot set the time of the change.
+	// Dev, Ino and Ctime differ for another file, and for another content: a program cannot set the time of the change.
 	Dev, Ino uint64
 	Ctime    int64
 	// Blob names the kept content of a file; empty if there is none.

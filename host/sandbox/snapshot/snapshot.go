@@ -62,7 +62,7 @@ func New(c Config) *Store {
 	return &Store{Config: c, now: time.Now, locks: map[message.WorkspaceKey]*sync.Mutex{}}
 }
 
-// set is the snapshots of one workspace. Whoever has it holds its lock until unlock is called.
+// set is the snapshots of one workspace. Its holder has locked them until unlock is called.
 type set struct {
 	*Store
 	session message.WorkspaceKey
@@ -230,6 +230,24 @@ func (s *Store) Note(session message.WorkspaceKey, text string) error {
 
 // size returns how many bytes the snapshots take.
 func (s *set) size() int64 { return quota.Tree(s.dir) }
+
+// Sessions returns the sessions that have snapshots.
+func (s *Store) Sessions() (all []message.WorkspaceKey, err error) {
+	names, err := filepath.Glob(filepath.Join(s.Dir, "*", indexFile))
+	for _, name := range names {
+		var of index
+		text, failed := os.ReadFile(name)
+		if failed == nil {
+			failed = json.Unmarshal(text, &of)
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("read snapshots: %w", failed))
+			continue
+		}
+		all = append(all, of.Session)
+	}
+	return all, err
+}
 
 // Remove removes the snapshots of a session.
 func (s *Store) Remove(session message.WorkspaceKey) error {

@@ -244,7 +244,7 @@ func TestNothingToUndo(t *testing.T) {
 	}
 }
 
-// What was confirmed is what is done.
+// An undo does what was confirmed, or nothing.
 func TestUndoOfAnotherPlan(t *testing.T) {
 	h := newHouse(t)
 	h.write("a", "one")
@@ -340,7 +340,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What cannot be kept before an undo is said before it.
+// A plan says that an undo cannot be undone, if the present files cannot be kept.
 func TestFinalUndo(t *testing.T) {
 	h := newHouse(t)
 	h.limit = 64 << 10

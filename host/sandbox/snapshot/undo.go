@@ -21,9 +21,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// An undo changes many files, and a crash in between must leave neither the old nor the new state. What has to be done is written to a
-// journal first. It can be done again from the beginning at any time, because it names the contents that files get and not those that they
-// have. The journal stays until its owner has recorded the undo.
+// An undo changes many files, and a crash in between must leave neither the old nor the new state. All steps are written to a journal
+// first. They can be done again from the beginning at any time, because they name the contents that files get and not those that they have. The journal stays until its owner has recorded the undo.
 
 // Request is a confirmed undo.
 type Request struct {
@@ -146,7 +145,7 @@ func (s *set) complete(j journal) (Undone, error) {
 	return j.Undone, errors.Join(s.writeJournal(j), s.reach("done"))
 }
 
-// apply changes the files. What cannot be changed is left, and named.
+// apply changes the files. An entry that cannot be changed is left, and named.
 func (s *set) apply(j *journal) error {
 	tree, err := openTree(s.files, nil)
 	if errors.Is(err, fs.ErrNotExist) {
