@@ -74,10 +74,10 @@ func (c Caller) CheckWrites(channel, conversation string) error {
 
 // Message checks a message of a caller and returns it as the host takes it.
 func (n NewMessage) Message(by Caller, channel, conversation string) (message.Message, error) {
-	err := by.CheckWrites(channel, conversation)
-	if err == nil {
-		err = checkConversation(channel, conversation)
+	if err := by.CheckWrites(channel, conversation); err != nil {
+		return message.Message{}, err
 	}
+	err := checkConversation(channel, conversation)
 	if err == nil {
 		err = checkSend(n.ID, n.Text, n.Files)
 	}
