@@ -309,6 +309,7 @@ export const texts = {
     about: "About",
   },
   sandboxes: {
+    snapshots: "{size} for undo",
     title: "Sandboxes",
     live: "Live sandboxes",
     none: "No sandbox is live: the first command of an agent starts one.",

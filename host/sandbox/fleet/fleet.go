@@ -2,8 +2,8 @@
 // machine on which it runs.
 //
 // Start with Fleet. Sandbox and Host return a session's machines, which share one folder, the session's workspace. engine.go follows the
-// state of the engine, hosts.go closes unused machines, and forget.go removes what deleted sessions leave. Package specs converts the
-// configuration to specifications.
+// state of the engine, hosts.go closes unused machines, forget.go removes what deleted sessions leave, and snapshots.go keeps files for undo.
+// Package specs converts the configuration to specifications.
 // Package sandbox decides how a container lives, and package tool whether and where a call may run.
 package fleet
 
