@@ -138,7 +138,8 @@ func (s *set) compare(ctx context.Context, w *work) error {
 
 // final returns why the present files could not be kept before an undo, besides those that it brings back.
 func (s *set) final(target, now state) string {
-	last, need := s.lastState(), int64(0)
+	last, _ := s.lastState()
+	var need int64
 	for _, f := range now.Files {
 		if old, is := last.Files[f.Path]; f.regular() && (!is || !old.serves(f)) {
 			need += f.Size

@@ -74,15 +74,21 @@ func openTree(dir string, skip func(name string)) (fsroot.Tree, error) {
 
 // scan returns the entries of a workspace, and calls take for each file. A missing workspace is empty.
 func scan(ctx context.Context, dir string, take func(e fsroot.Entry, f *file) error) (state, error) {
-	s := state{Files: map[string]file{}, Skipped: map[string]bool{}}
+	s, done, err := scanOpen(ctx, dir, take)
+	done()
+	return s, err
+}
+
+// scanOpen is scan for callers that open files of entries after it, until they call done.
+func scanOpen(ctx context.Context, dir string, take func(e fsroot.Entry, f *file) error) (s state, done func(), err error) {
+	s = state{Files: map[string]file{}, Skipped: map[string]bool{}}
 	tree, err := openTree(dir, func(name string) { s.Skipped[name] = true })
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return s, func() {}, nil
 	}
 	if err != nil {
-		return s, err
+		return s, func() {}, err
 	}
-	defer tree.Root.Close()
 	err = tree.Walk(ctx, func(e fsroot.Entry) error {
 		if len(s.Files)+len(s.Skipped) >= maxEntries {
 			return errTooMany
@@ -96,7 +102,7 @@ func scan(ctx context.Context, dir string, take func(e fsroot.Entry, f *file) er
 		s.Files[f.Path] = f
 		return nil
 	})
-	return s, err
+	return s, func() { tree.Root.Close() }, err
 }
 
 func describe(e fsroot.Entry) file {

@@ -356,6 +356,26 @@ func TestFinalUndo(t *testing.T) {
 	}
 }
 
+// A snapshot that takes the room of the one before it has all contents itself.
+func TestRoomOfTheLastSnapshot(t *testing.T) {
+	h := newHouse(t)
+	h.limit = 500 << 10
+	h.now = func() time.Time { return time.Now().Add(settleAfter * 2) }
+	h.write("a", strings.Repeat("a", 200<<10))
+	h.turn("t1", func() { h.write("b", strings.Repeat("b", 200<<10)) })
+	h.turn("t2", func() { h.write("b", strings.Repeat("c", 200<<10)) })
+	h.turn("t3", func() { h.must(os.Remove(h.at("a")), os.Remove(h.at("b"))) })
+	u := h.undo(1, false)
+	if len(u.Plan.Left) > 0 {
+		t.Errorf("left %q", u.Plan.Left)
+	}
+	for name, want := range map[string]string{"a": strings.Repeat("a", 200<<10), "b": strings.Repeat("c", 200<<10)} {
+		if text, err := os.ReadFile(h.at(name)); err != nil || string(text) != want {
+			t.Errorf("%s has %d bytes (%v)", name, len(text), err)
+		}
+	}
+}
+
 // Contents that have not changed are kept once.
 func TestContentsAreShared(t *testing.T) {
 	h := newHouse(t)

@@ -55,8 +55,8 @@ func (s *set) take(ctx context.Context, e entry, needed string) (entry, error) {
 		s.Log.Info("the files of a workspace were not kept before a turn", "session", s.session, "turn", e.Turn, "why", e.Why)
 	}
 	s.index.Snapshots = append(s.index.Snapshots, e)
-	s.shorten(maxSnapshots, needed)
-	if err := s.save(); err != nil {
+	dropped := s.shorten(maxSnapshots, needed)
+	if err := s.save(); err != nil || !dropped && e.Why == "" {
 		return e, err
 	}
 	return e, s.sweep()
@@ -117,44 +117,54 @@ func (s *set) unchanged(e *entry, now state) bool {
 }
 
 // keep keeps the present files under an id.
-func (s *set) keep(ctx context.Context, id, needed string, limit int64) (err error) {
+func (s *set) keep(ctx context.Context, id, needed string, limit int64) error {
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
-	last := s.lastState()
+	last, lastID := s.lastState()
 	var need int64
-	if _, err := scan(ctx, s.files, func(e fsroot.Entry, f *file) error { // what it would take, before anything is written
-		if old, is := last.Files[f.Path]; !is || !old.serves(*f) {
-			need += allocated(e.Info)
+	var changed []fsroot.Entry
+	now, done, err := scanOpen(ctx, s.files, func(e fsroot.Entry, f *file) error {
+		if old, is := last.Files[f.Path]; is && old.serves(*f) {
+			f.Blob, f.Settled = old.Blob, true
+			return nil
 		}
+		need += allocated(e.Info)
+		changed = append(changed, e)
 		return nil
-	}); err != nil {
-		return err
-	}
-	if err := s.makeRoom(need, needed, limit); err != nil {
-		return err
-	}
-	k := keeping{set: s, last: last, left: limit - s.size()}
-	now, err := scan(ctx, s.files, k.file)
+	})
+	defer done()
 	if err != nil {
 		return err
 	}
-	for name := range k.changing {
-		delete(now.Files, name)
-		now.Skipped[name] = true
+	used, err := s.makeRoom(need, needed, limit) // before anything is written
+	if err != nil {
+		return err
+	}
+	if lastID != "" && s.find(lastID) == nil { // the contents that it shares are gone
+		return s.keep(ctx, id, needed, limit)
+	}
+	k := keeping{set: s, now: now, left: limit - used}
+	for _, e := range changed {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := k.file(e); err != nil {
+			return err
+		}
 	}
 	return s.write(id+before, now)
 }
 
-// lastState returns the latest snapshot, or an empty one.
-func (s *set) lastState() state {
+// lastState returns the latest snapshot with its id, or an empty one.
+func (s *set) lastState() (last state, id string) {
 	for i := len(s.index.Snapshots) - 1; i >= 0; i-- {
 		if e := s.index.Snapshots[i]; e.Why == "" {
 			if last, err := s.read(e.ID + before); err == nil {
-				return last
+				return last, e.ID
 			}
 		}
 	}
-	return state{}
+	return state{}, ""
 }
 
 // serves reports whether the content that was kept for a file is that of another state of it.
@@ -162,36 +172,41 @@ func (f file) serves(now file) bool {
 	return f.Blob != "" && f.Settled && f.Dev == now.Dev && f.Ino == now.Ino && f.Ctime == now.Ctime && f.Size == now.Size
 }
 
-// makeRoom removes the oldest snapshots until need bytes fit.
-func (s *set) makeRoom(need int64, needed string, limit int64) error {
+// makeRoom removes the oldest snapshots until need bytes fit, and returns how many are in use.
+func (s *set) makeRoom(need int64, needed string, limit int64) (used int64, err error) {
 	if need > limit {
-		return fmt.Errorf("to keep its files takes %s, and snapshot_disk under [limits] allows %s", quota.Size(need), quota.Size(limit))
+		return 0, fmt.Errorf("to keep its files takes %s, and snapshot_disk under [limits] allows %s", quota.Size(need), quota.Size(limit))
 	}
-	for n := len(s.index.Snapshots) - 1; s.size()+need > limit; n-- {
+	for n := len(s.index.Snapshots) - 1; ; n-- {
+		if used = s.size(); used+need <= limit {
+			break
+		}
 		if n < 0 || len(s.index.Snapshots) == 1 && s.index.Snapshots[0].ID == needed {
-			return fmt.Errorf("to keep its files takes %s besides %s that are in use, and snapshot_disk under [limits] allows %s",
-				quota.Size(need), quota.Size(s.size()), quota.Size(limit))
+			return 0, fmt.Errorf("to keep its files takes %s besides %s that are in use, and snapshot_disk under [limits] allows %s",
+				quota.Size(need), quota.Size(used), quota.Size(limit))
 		}
 		s.shorten(n, needed)
 		if err := errors.Join(s.save(), s.sweep()); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if s.Reserve == nil {
-		return nil
+		return used, nil
 	}
-	return s.Reserve(s.session, need)
+	return used, s.Reserve(s.session, need)
 }
 
-// shorten drops the oldest entries but n and the needed one.
-func (s *set) shorten(n int, needed string) {
+// shorten drops the oldest entries but n and the needed one, and reports whether there were any.
+func (s *set) shorten(n int, needed string) (dropped bool) {
 	for i := 0; len(s.index.Snapshots) > n && i < len(s.index.Snapshots); {
 		if s.index.Snapshots[i].ID == needed {
 			i++
 			continue
 		}
 		s.drop(i)
+		dropped = true
 	}
+	return dropped
 }
 
 // sweep removes the files of snapshots that are not in the index any more, and contents that no snapshot has.
@@ -224,12 +239,11 @@ func (s *set) sweep() error {
 	return errs
 }
 
-// keeping copies the contents of files.
+// keeping copies the contents of files into a snapshot.
 type keeping struct {
 	*set
-	last     state
-	left     int64           // bytes that may be added
-	changing map[string]bool // files that changed while they were copied, or could not be read
+	now  state
+	left int64 // bytes that may be added
 }
 
 // settleAfter is how long after a change a file has to be copied so that another change would show in its Ctime. It is more than the clock
@@ -239,68 +253,76 @@ const settleAfter = 3 * time.Second
 // attempts bounds how often a file is copied that changes meanwhile.
 const attempts = 3
 
-// file keeps the content of one file.
-func (k *keeping) file(e fsroot.Entry, f *file) error {
-	if old, is := k.last.Files[f.Path]; is && old.serves(*f) {
-		f.Blob, f.Settled = old.Blob, true
-		return nil
-	}
+// file keeps the content of one file. One that changes while it is copied, or cannot be read, is not covered.
+func (k *keeping) file(e fsroot.Entry) error {
+	name := string(e.Path)
 	for range attempts {
-		switch same, err := k.copy(e, f); {
-		case errors.Is(err, errUnreadable):
-			return k.skip(f.Path)
-		case err != nil || same:
+		f, same, err := k.copy(e)
+		if err != nil && !errors.Is(err, errUnreadable) {
 			return err
 		}
+		if same {
+			k.now.Files[name] = f
+			return nil
+		}
+		if err != nil {
+			break
+		}
 	}
-	return k.skip(f.Path)
-}
-
-func (k *keeping) skip(name string) error {
-	if k.changing == nil {
-		k.changing = map[string]bool{}
-	}
-	k.changing[name] = true
+	delete(k.now.Files, name)
+	k.now.Skipped[name] = true
 	return nil
 }
 
-var errUnreadable = errors.New("the file cannot be read")
+var (
+	errUnreadable = errors.New("the file cannot be read")
+	errGrew       = errors.New("its files grew while they were kept")
+)
 
-// copy copies a file once, and reports whether it stayed the same meanwhile. f becomes the file that was copied.
-func (k *keeping) copy(e fsroot.Entry, f *file) (same bool, err error) {
+// copy copies a file once, and reports whether it stayed the same meanwhile. f is the file that was copied.
+func (k *keeping) copy(e fsroot.Entry) (f file, same bool, err error) {
 	from, err := e.Open()
 	if err != nil {
-		return false, errUnreadable
+		return f, false, errUnreadable
 	}
 	defer from.Close()
-	e.Info, err = from.Stat()
-	if err != nil {
-		return false, err
+	if f, err = stated(e, from); err != nil {
+		return f, false, err
 	}
-	e.Size, e.Mtime, e.Mode = e.Info.Size(), e.Info.ModTime().UnixNano(), e.Mode&^0o777|uint32(e.Info.Mode().Perm())
-	if k.left < allocated(e.Info) {
-		return false, errors.New("its files grew while they were kept")
+	if f.Size > k.left { // not counting holes, which a file seldom has
+		if info, err := from.Stat(); err != nil || allocated(info) > k.left {
+			return f, false, errors.Join(err, errGrew)
+		}
 	}
-	blob := rand.Text()
-	to, err := os.OpenFile(filepath.Join(k.dir, blobs, blob), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f.Blob = rand.Text()
+	to, err := os.OpenFile(filepath.Join(k.dir, blobs, f.Blob), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return false, err
+		return f, false, err
 	}
 	defer to.Close()
-	began := k.now()
+	f.Settled = k.set.now().Sub(time.Unix(0, f.Ctime)) > settleAfter
 	if _, err := fsroot.Clone(to, from); err != nil {
-		return false, err
+		return f, false, err
 	}
-	now, err := from.Stat()
+	info, err := to.Stat()
 	if err != nil {
-		return false, err
+		return f, false, err
 	}
-	*f = describe(e)
-	f.Blob, f.Settled = blob, began.Sub(time.Unix(0, f.Ctime)) > settleAfter
-	e.Info = now
-	if e.Size = now.Size(); !f.untouched(describe(e)) {
-		return false, os.Remove(to.Name())
+	if k.left -= allocated(info); k.left < 0 {
+		return f, false, errGrew
 	}
-	k.left -= allocated(now)
-	return true, nil
+	if now, err := stated(e, from); err != nil || !f.untouched(now) {
+		return f, false, errors.Join(err, os.Remove(to.Name()))
+	}
+	return f, true, nil
+}
+
+// stated describes an entry as its open file is now.
+func stated(e fsroot.Entry, f *os.File) (file, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return file{}, err
+	}
+	e.Info, e.Size, e.Mtime, e.Mode = info, info.Size(), info.ModTime().UnixNano(), e.Mode&^0o777|uint32(info.Mode().Perm())
+	return describe(e), nil
 }
