@@ -45,6 +45,8 @@ var operations = map[string]struct {
 	"search":              {path: "/search?q=SECRET", owner: 200, own: 200},
 	"rename-conversation": {path: "/conversations/{talk}", body: `{"title":"mine"}`, owner: 204, own: 204, foreign: 404},
 	"fork-conversation":   {path: "/conversations/{talk}/forks", body: `{"entry":"none"}`, owner: 404, own: 404, foreign: 404},
+	"plan-undo":           {path: "/conversations/{talk}/undo", owner: 200, own: 200, foreign: 403},
+	"undo-files":          {path: "/conversations/{talk}/undo", body: `{"code":"none"}`, owner: 409, own: 409, foreign: 403},
 	"export-conversation": {path: "/conversations/{talk}/export", owner: 200, own: 200, foreign: 404},
 	"watch-events":        {path: "/events?after=-2", owner: 422, own: 422}, // the stream itself does not end
 	"upload-file":         {path: "/files?channel={frontend}&name=a.txt", body: "text", owner: 200, own: 200},

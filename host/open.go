@@ -188,14 +188,14 @@ func (h *Host) wire(c *config.Config) {
 	})
 	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: h.store, Generations: &h.current, Machines: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Store: h.store, Generations: &h.current, Machines: h.fleet, Snapshots: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
 		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
 	h.kill.Govern(h.runner)
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
-		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
+		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: h.current.Retention,
 	})

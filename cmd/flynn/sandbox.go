@@ -40,11 +40,12 @@ func sandboxCommand() *cli.Command {
 			previewCommand(name),
 			egressCommand(),
 			{
-				Name: "prune", Usage: "remove containers left by an earlier host, and images that no sandbox needs",
+				Name: "prune", Usage: "remove containers left by an earlier host, images that no sandbox needs, and snapshots of deleted conversations",
 				Description: "Removes only what belongs to this store, and only while no host is running on it. Containers with\n" +
 					"background processes, which the next host would keep, are removed as well.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "volumes", Usage: "also remove the volumes of its sandboxes, with their content"},
+					&cli.BoolFlag{Name: "snapshots", Usage: "also remove what /undo needs of conversations that are still there"},
 				},
 				Action: pruneSandboxes,
 			},
@@ -132,6 +133,13 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 			volumes, err = s.PruneVolumes(ctx, sandboxLog(cmd))
 			removed = append(removed, prunedOf("volume", volumes)...)
 		}
+		if err == nil {
+			var sessions []message.WorkspaceKey
+			sessions, err = s.PruneSnapshots(ctx, sandboxLog(cmd), cmd.Bool("snapshots"))
+			for _, session := range sessions {
+				removed = append(removed, pruned{Kind: "snapshots", Session: string(session)})
+			}
+		}
 		if err != nil || len(removed) == 0 && !out.asJSON {
 			return err
 		}
@@ -141,7 +149,7 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 
 // pruned is something that was removed.
 type pruned struct {
-	Kind    string `json:"kind"` // container, image or volume
+	Kind    string `json:"kind"` // container, image, volume or snapshots
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Session string `json:"session"` // empty if it belonged to no session

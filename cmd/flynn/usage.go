@@ -48,9 +48,9 @@ func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 			o.warn("sandboxes are not counted: %v", err)
 		}
 	}
-	return printListOr(o, held, "nobody holds anything yet: talk to an agent with flynn chat", []string{"SENDER", "SESSIONS", "DISK", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, func(h gateway.Held) []string {
+	return printListOr(o, held, "nobody holds anything yet: talk to an agent with flynn chat", []string{"SENDER", "SESSIONS", "DISK", "SNAPSHOTS", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, func(h gateway.Held) []string {
 		return []string{
-			string(h.Sender), number(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Media), number(h.Sandboxes), number(h.Processes), number(h.HostProcesses),
+			string(h.Sender), number(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Snapshots), quota.Size(h.Media), number(h.Sandboxes), number(h.Processes), number(h.HostProcesses),
 		}
 	})
 }

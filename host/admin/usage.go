@@ -34,8 +34,9 @@ func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
 		return nil, err
 	}
 	running, err := sandboxes.Count(ctx, c)
+	folders := fleet.FoldersOf(c.Store.Dir)
 	return backend.Held(quota.Holdings{
-		Senders: backend.Senders(holders), Measure: fleet.FoldersOf(c.Store.Dir).Size, Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: running,
+		Senders: backend.Senders(holders), Measure: folders.Size, Snapshots: folders.SnapshotSize, Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: running,
 	}), err
 }
 

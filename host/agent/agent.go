@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -157,6 +158,16 @@ type Machines interface {
 	Available(name string) error
 }
 
+// Snapshots keeps the files of workspaces, so that people can undo what a turn changed; *fleet.Fleet implements it.
+type Snapshots interface {
+	// Snapshot keeps the files as they are before a turn changes them, once for each turn. Settle is called at the end of such a turn.
+	Snapshot(ctx context.Context, session message.WorkspaceKey, turn string)
+	Settle(ctx context.Context, session message.WorkspaceKey, turn string)
+	// FileNotes returns what the next turn has to know about its files, and ToldFiles forgets the first of them.
+	FileNotes(session message.WorkspaceKey) []snapshot.Note
+	ToldFiles(session message.WorkspaceKey, notes int)
+}
+
 // Approvals asks people for approval. A request survives the process but not its call; *approval.Service implements it.
 type Approvals interface {
 	tool.Approver
@@ -251,11 +262,12 @@ type Views interface {
 	Show(r message.Reply) View
 }
 
-// Config configures a Runner. Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Budgets and Events may be nil.
+// Config configures a Runner. Snapshots, Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Budgets and Events may be nil.
 type Config struct {
 	Store       Store
 	Generations Generations
 	Machines    Machines
+	Snapshots   Snapshots
 	Approvals   Approvals
 	Tools       Tools
 	Outbox      Outbox

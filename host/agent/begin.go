@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -46,7 +47,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 		t.session.used.Began = t.row.Started
 	}
 	said := newUserStep(c.rows, files)
-	said.Notes = append(opening(at, t.session), t.takeNotes()...)
+	said.Notes = slices.Concat(opening(at, t.session), t.takeNotes(), t.fileNotes())
 	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program

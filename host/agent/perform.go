@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/task"
@@ -28,11 +29,14 @@ type performer struct {
 	callbacks chan func()
 	// helper returns the handler for a program's tool calls, or nil.
 	helper func(parent model.ToolCall) tool.Helper
+
+	snapshots Snapshots   // nil: none are taken
+	wrote     atomic.Bool // a call may have changed files
 }
 
 func (t *turn) newPerformer() *performer {
 	return &performer{
-		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, tasks: t.hostTasks(),
+		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, tasks: t.hostTasks(), snapshots: t.cfg.Snapshots,
 		patience: t.cfg.Patience, quiet: t.cfg.Quiet, silent: t.silent,
 	}
 }
@@ -64,6 +68,7 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
+	p.keepFiles(ctx, v)
 	call.Helper = p.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !p.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = p.maxResult(c), p.think

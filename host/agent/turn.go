@@ -58,6 +58,7 @@ type turn struct {
 	resumed      bool            // begun by an earlier process
 	silent       bool            // send nothing to the sender, not even an error
 	cut          bool            // one of the messages was cut
+	toldFiles    int             // notes about files that it was told
 	host         context.Context // the host's context, while the turn runs
 }
 
@@ -82,6 +83,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r mailbox.InboxRow) bool { return r.Message.Cut })
 	t.time = stopwatch.Start(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.Stop()
+	defer t.settleFiles(ctx)
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
 	if t.delegated == nil {

@@ -455,6 +455,8 @@ type Limits struct {
 	SessionDisk Size `toml:"session_disk" default:"4g" range:"0b..65536g"`
 	SenderDisk  Size `toml:"sender_disk" default:"16g" range:"0b..65536g"`
 	Disk        Size `toml:"disk" default:"64g" range:"0b..65536g"`
+	// SnapshotDisk bounds the snapshots of one session, which undo needs; 0 means that none are taken.
+	SnapshotDisk Size `toml:"snapshot_disk" default:"1g" range:"0b..65536g"`
 }
 
 // Approvals configures how people are asked about tool calls.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -69,8 +70,12 @@ type Conversations interface {
 	Search(ctx context.Context, words string, of message.SenderKey, cursor string, limit int) (Page[Hit], error)
 	// Rename gives a conversation a title.
 	Rename(ctx context.Context, channel, conversation, title string) error
-	// Fork makes a conversation of a caller's own, with what was said in another one up to an entry.
-	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (ConversationName, error)
+	// Fork makes a conversation of a caller's own, with what was said in another one up to an entry, and with its files if they fit.
+	Fork(ctx context.Context, channel, conversation string, f Fork, by Caller) (Forked, error)
+	// PlanUndo returns what an undo of changed files in a conversation would change, and Undo does it: store.ErrConflict while something
+	// runs there, or if the plan is not the confirmed one any more.
+	PlanUndo(ctx context.Context, channel, conversation string, back int) (snapshot.Plan, error)
+	Undo(ctx context.Context, channel, conversation string, u Undo, by Caller) (snapshot.Plan, error)
 	// Export writes a conversation, as Markdown or as the files of flynn session export one after the other.
 	Export(ctx context.Context, channel, conversation string, markdown bool, w io.Writer) error
 	// Conversations lists a part of the known conversations, latest first.

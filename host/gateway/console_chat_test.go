@@ -3,11 +3,15 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 )
 
 // TestChat tries what the chat has beside the messages, in a real browser.
@@ -23,6 +27,7 @@ func TestChat(t *testing.T) {
 		{"names and exports", chatActions},
 		{"forks and edits", chatForks},
 		{"forks say what stays", chatForksSay},
+		{"undoes changes of files", chatUndo},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
 	}
@@ -116,6 +121,53 @@ func chatActions(t *testing.T, b context.Context) {
 	p.click("#export-markdown")
 	p.until(`window.saved.length === 1`)
 	p.want(`window.saved[0][0]`, "My _i_talk__i_.md")
+}
+
+// chatUndo: the last answer that used a tool has a button, which shows what an undo changes and does it once that is confirmed.
+func chatUndo(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	plan := snapshot.Plan{
+		Code: "1ABCDE", Turn: "t1", Restored: []string{"<i>a</i>", "b\u202egnp.exe"}, Removed: []string{strings.Repeat("long", 60) + "/new"}, Changed: []string{"mine"},
+		Count: snapshot.Count{Restored: 300, Removed: 1, Changed: 1},
+	}
+	d.backend.Undoable = plan
+	p := visit(t, b, d)
+	p.say("hello")
+	p.until(idle + ` && document.querySelectorAll(".fork").length === 1`)
+	p.want(`document.querySelectorAll(".undo").length`, "0")
+	for range 2 {
+		p.say("!run ls")
+		p.until(idle + ` && document.querySelectorAll(".fork").length === document.querySelectorAll(".bubble").length`)
+		p.want(`document.querySelectorAll(".undo").length`, "1")
+	}
+	p.want(`[...document.querySelectorAll(".after")].at(-1).querySelector(".undo") !== null`, "true")
+	p.reload()
+	p.visible(".undo")
+	p.want(`document.querySelectorAll(".undo").length`, "1")
+	p.do(chromedp.Focus(".undo"), chromedp.SendKeys(".undo", "\r"))
+	p.until(`document.querySelectorAll("#undo-files li").length === 5`) // with an ellipsis
+	p.want(`document.querySelector("#undo-files").textContent.includes("<i>a</i>") && document.querySelector("#undo-files .char").textContent`, "U+202E")
+	p.want(`document.activeElement.id`, "leave-files")
+	p.looks("chat-undo")
+	p.do(chromedp.SendKeys("#leave-files", "\r"))
+	p.until(`!document.querySelector("#undo").open`)
+	if got := d.backend.Undone(); len(got) > 0 {
+		t.Fatalf("undone: %+v", got)
+	}
+	for _, overwrite := range []bool{false, true} {
+		p.click(".undo")
+		p.visible("#confirm-undo")
+		if overwrite {
+			p.click("#undo-overwrite")
+		}
+		p.click("#confirm-undo")
+		p.until(`document.querySelector("#undo-what").textContent.startsWith("Undone.") && document.querySelector("#confirm-undo").hidden`)
+		p.want(`document.querySelector("#undo-files").textContent.includes("undone, too")`, fmt.Sprint(overwrite))
+		p.click("#leave-files")
+	}
+	if diff := cmp.Diff([]gateway.Undo{{Code: "1ABCDE"}, {Code: "1ABCDE", Overwrite: true}}, d.backend.Undone()); diff != "" {
+		t.Errorf("undone (-want +got):\n%s", diff)
+	}
 }
 
 func chatForks(t *testing.T, b context.Context) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -122,8 +123,8 @@ type conversations = gateway.Conversations
 
 const cannotFork = "an agent CLI has answered here, which keeps its conversation itself: begin a new one"
 
-func (unforked) Fork(context.Context, string, string, gateway.Fork, gateway.Caller) (gateway.ConversationName, error) {
-	return gateway.ConversationName{}, store.Conflict(cannotFork)
+func (unforked) Fork(context.Context, string, string, gateway.Fork, gateway.Caller) (gateway.Forked, error) {
+	return gateway.Forked{}, store.Conflict(cannotFork)
 }
 
 // chatForksSay: a fork says what does not come with it, and one that cannot be made says why.
@@ -131,9 +132,18 @@ func chatForksSay(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	p := visit(t, b, d)
 	p.say("one")
-	p.visible(".fork")
-	p.click(".fork")
-	p.until(`document.querySelector("#notice.info")?.textContent.includes("Files that the agent made there stay there.")`)
+	for _, c := range []struct {
+		files snapshot.Copied
+		want  string
+	}{
+		{snapshot.Copied{Files: 2}, "as they are now"}, {snapshot.Copied{Files: 1, Then: true}, "as they were then"},
+		{snapshot.Copied{Why: "<i>no</i> room"}, "It has none of the files: <i>no</i> room."},
+	} {
+		d.backend.Forked = c.files
+		p.visible(".fork")
+		p.click(".fork")
+		p.until(`document.querySelector("#notice.info")?.textContent.includes(` + jsString(c.want) + `)`)
+	}
 	p.say("two")
 	p.until(idle + ` && document.querySelectorAll(".fork").length === 2`)
 	p.want(`document.querySelector("#notice").hidden`, "true")

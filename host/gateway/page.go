@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 )
 
 // Page is a part of a list that may be long.
@@ -49,6 +50,18 @@ type Hit struct {
 type Fork struct {
 	Entry  string `json:"entry" minLength:"1" maxLength:"256" doc:"The key of an entry"`
 	Before bool   `json:"before,omitempty" doc:"Leave out the turn of the entry, to say something else instead"`
+}
+
+// Forked is a new conversation that continues another one.
+type Forked struct {
+	ConversationName
+	Files snapshot.Copied `json:"files" doc:"The files that it has of the other one"`
+}
+
+// Undo confirms what an undo of files changes.
+type Undo struct {
+	Code      string `json:"code" minLength:"1" maxLength:"16" doc:"Of the plan that a person has seen"`
+	Overwrite bool   `json:"overwrite,omitempty" doc:"Undo files that have changed since, too"`
 }
 
 // ConversationName names a conversation.

@@ -64,10 +64,18 @@ type NewMessage struct {
 	Files []string `json:"files,omitempty" doc:"Handles of uploaded files"`
 }
 
+// CheckWrites refuses a conversation that the caller cannot write to.
+func (c Caller) CheckWrites(channel, conversation string) error {
+	if !c.Writes(channel, conversation) {
+		return readOnly(c.writesWhere())
+	}
+	return nil
+}
+
 // Message checks a message of a caller and returns it as the host takes it.
 func (n NewMessage) Message(by Caller, channel, conversation string) (message.Message, error) {
-	if !by.Writes(channel, conversation) {
-		return message.Message{}, readOnly(by.writesWhere())
+	if err := by.CheckWrites(channel, conversation); err != nil {
+		return message.Message{}, err
 	}
 	err := checkConversation(channel, conversation)
 	if err == nil {

@@ -48,6 +48,7 @@ type LiveSandbox struct {
 	Since     time.Time            `json:"since"`
 	Idle      time.Time            `json:"idle,omitzero" doc:"Since when; missing while it is in use"`
 	Processes []machine.Process    `json:"processes" doc:"Those in the background"`
+	Snapshots int64                `json:"snapshots" doc:"Bytes of the session's files that undo can bring back"`
 	// Tasks counts processes and threads, Memory is in bytes. Both are 0 where the engine does not tell.
 	Tasks       int64 `json:"tasks"`
 	TasksLimit  int64 `json:"tasks_limit"`

@@ -77,6 +77,7 @@ type Held struct {
 	Sender        message.SenderKey `json:"sender"` // empty for resources without an owner
 	Sessions      int               `json:"sessions"`
 	Bytes         int64             `json:"bytes"`
+	Snapshots     int64             `json:"snapshots" doc:"Bytes that undo can bring back"`
 	Media         int64             `json:"media"`
 	Sandboxes     int               `json:"sandboxes"`
 	Processes     int               `json:"processes"`

@@ -313,6 +313,16 @@ func (m *Manager) Destroy(ctx context.Context, session message.WorkspaceKey) err
 	return m.sessions.end(ctx, func(s *Session) bool { return s.session == session })
 }
 
+// Fetch brings the host's folder of a session up to date with what its containers on an engine elsewhere have changed.
+func (m *Manager) Fetch(ctx context.Context, session message.WorkspaceKey) (err error) {
+	for _, s := range m.sessions.all() {
+		if c := s.current(); s.session == session && c != nil {
+			err = errors.Join(err, c.FetchWorkspace(ctx))
+		}
+	}
+	return err
+}
+
 // DestroyAll ends every container at shutdown, except that those with background processes are left for their lease. Afterwards Get fails.
 func (m *Manager) DestroyAll(ctx context.Context) error {
 	first := m.sessions.close()

@@ -60,6 +60,9 @@ func (r *Runner) Run(ctx context.Context, v Decision, call Call) Result {
 // Tool is the name of the call's tool.
 func (v Decision) Tool() string { return v.spec.Name }
 
+// MayWrite reports whether the call may change files of the workspace.
+func (v Decision) MayWrite() bool { return v.spec.Machine && v.spec.Effect != Read }
+
 // OnMachine reports whether the call needs a machine.
 func (v Decision) OnMachine() bool { return v.spec.Machine }
 

@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"net/url"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -21,9 +22,19 @@ func (l Links) Link(ctx context.Context, sender message.SenderKey, event string)
 	if err != nil {
 		return "", false, err
 	}
-	address, local := "http://"+l.Listens(), true
-	if origins := l.Origins(); len(origins) > 0 {
-		address, local = strings.TrimRight(origins[0], "/"), false
-	}
+	address, local := l.address()
 	return address + "/#sign-in=" + code, local, nil
+}
+
+// Conversation returns the address of a conversation, for people who are signed in.
+func (l Links) Conversation(channel, id string) string {
+	address, _ := l.address()
+	return address + "/#/" + url.QueryEscape(channel) + "/" + strings.ReplaceAll(url.QueryEscape(id), "+", "%20")
+}
+
+func (l Links) address() (address string, local bool) {
+	if origins := l.Origins(); len(origins) > 0 {
+		return strings.TrimRight(origins[0], "/"), false
+	}
+	return "http://" + l.Listens(), true
 }

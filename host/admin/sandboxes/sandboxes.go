@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -129,6 +130,44 @@ func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Ow
 		return nil, err
 	}
 	return left, manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true })
+}
+
+// PruneSnapshots removes the snapshots of sessions that the store does not have any more, or of all, and returns their sessions. It fails while
+// a host runs.
+func (a *Admin) PruneSnapshots(ctx context.Context, log *slog.Logger, all bool) (gone []message.WorkspaceKey, err error) {
+	unlock, err := lockStore(a.config.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	known, err := a.sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := fleet.SnapshotsOf(a.config.Store.Dir, log)
+	list, err := kept.Sessions()
+	for _, session := range list {
+		if all || !known[session] {
+			err = errors.Join(err, kept.Remove(session))
+			gone = append(gone, session)
+		}
+	}
+	return gone, err
+}
+
+// sessions returns the workspaces of the sessions of the store.
+func (a *Admin) sessions(ctx context.Context) (map[message.WorkspaceKey]bool, error) {
+	r, err := sqlite.OpenReader(ctx, a.config.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	list, err := r.Sessions(ctx, math.MaxInt32)
+	known := map[message.WorkspaceKey]bool{}
+	for _, s := range list {
+		known[s.Key.Parse().Workspace()] = true
+	}
+	return known, err
 }
 
 // Containers returns the containers of this store, with their session and sandbox in the labels.

@@ -13,16 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// Branch is a conversation that continues another one.
-type Branch struct {
-	Channel      string
-	Conversation message.Conversation
-	Sender       message.SenderKey
-}
-
 // Fork returns the sessions of a new conversation in which the turns of another one were said, which have ended. The new turns have ids
-// of their own, the times and provenance labels of the old ones, and neither their delegated turns nor the files of the workspace.
-func Fork(ctx context.Context, from Source, turns []turnlog.Turn, b Branch, now time.Time) ([]turnlog.WholeSession, error) {
+// of their own, the times and provenance labels of the old ones, but not their delegated turns. The files are Keeper.Fork's.
+func Fork(ctx context.Context, from Source, turns []turnlog.Turn, b turnlog.Branch, now time.Time) ([]turnlog.WholeSession, error) {
 	f := forking{b: b, now: now, sessions: map[turnKey]*turnlog.WholeSession{}, ids: map[string]string{}}
 	for _, t := range turns {
 		steps, err := from.Steps(ctx, t.ID)
@@ -54,7 +47,7 @@ type turnKey struct {
 }
 
 type forking struct {
-	b        Branch
+	b        turnlog.Branch
 	now      time.Time
 	sessions map[turnKey]*turnlog.WholeSession
 	origins  []message.SessionKey

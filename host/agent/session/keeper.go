@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Keeper deletes the sessions of a running host, on request or when they have expired, with everything that belongs to them.
@@ -26,6 +27,7 @@ type Config struct {
 	Turns      Turns
 	Queue      Queue
 	Sandboxes  Sandboxes
+	Files      Files
 	Quota      Quota
 	Media      Media
 	Pairings   Pairings
@@ -37,11 +39,14 @@ type Config struct {
 
 // Store is the part of the store that a Keeper uses.
 type Store interface {
+	Source
 	turnlog.Archive
 	turnlog.Leftovers
 	store.Pruning
 	Holders(ctx context.Context) ([]turnlog.Holder, error)
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
+	AddAudit(ctx context.Context, rows []consent.AuditRow) error
 }
 
 // Turns are the running turns, by conversation scope.

@@ -29,6 +29,7 @@ type around struct {
 	retention          config.Retention
 	mu                 sync.Mutex
 	asked              []string // what the keeper asked for
+	files              files
 }
 
 func (a *around) note(what string) {
@@ -89,7 +90,7 @@ func keep(t *testing.T, s *sqlite.Store, m Media) (*Keeper, *around) {
 	}
 	a := &around{}
 	return NewKeeper(Config{
-		Store: s, Turns: a, Queue: a, Sandboxes: engine{a}, Quota: a, Media: m, Pairings: a, Elevations: a,
+		Store: s, Turns: a, Queue: a, Sandboxes: engine{a}, Files: &a.files, Quota: a, Media: m, Pairings: a, Elevations: a,
 		Retention: func() config.Retention { return a.retention }, Log: slog.New(slog.DiscardHandler),
 	}), a
 }

@@ -22,6 +22,7 @@ const lookEvery = time.Hour
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	k.recordUndos(ctx)
 	k.Look(ctx, time.Now())
 	for {
 		select {

@@ -36,6 +36,13 @@ type Archive interface {
 	DeleteSession(ctx context.Context, d Deletion) error
 }
 
+// Branch is a conversation that continues another one.
+type Branch struct {
+	Channel      string
+	Conversation message.Conversation
+	Sender       message.SenderKey
+}
+
 // Deletion is a request to delete a session: its turns, delegated turns and steps, its summaries and whole results, the notes written
 // in its turns, its requests for approval and its grants, and the text of its messages and replies. Records that account for others'
 // actions stay until they expire: decisions, the audit log, usage, the egress log. Data outside the store, or under way, becomes a

@@ -16,7 +16,7 @@ import (
 // names are the commands; any other word after a slash is for the agent, unless it is a misspelt command.
 var names = []string{
 	"approve", "deny", "show", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt", "console",
-	"resume",
+	"resume", "undo", "fork",
 }
 
 // Command is a parsed command.
@@ -48,7 +48,7 @@ func Parse(text string) (Command, bool) {
 }
 
 // bare are the commands without an argument.
-var bare = []string{"stop", "status", "help", "new", "compact", "resume", "console"}
+var bare = []string{"stop", "status", "help", "new", "compact", "resume", "console", "fork"}
 
 // misspelt returns the command that a word differs from by one letter, or by two swapped ones; "" if there is none, or if the rest of the
 // line cannot be its argument. Words of three letters or less are never taken for a misspelt command.

@@ -15,6 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -103,6 +105,10 @@ type house struct {
 	elevated           *consent.Elevation
 	linked             []string
 	published          []message.Event
+	plan               snapshot.Plan
+	undos              []string
+	forked             snapshot.Copied
+	forkErr            error
 }
 
 func newHouse(t *testing.T) *house {
@@ -182,6 +188,33 @@ func (h *house) Compact(_ context.Context, at turnlog.Scope, row mailbox.InboxRo
 func (h *house) In(ctx context.Context, scope string) ([]turnlog.Session, bool, error) {
 	list, err := h.store.SessionsIn(ctx, scope)
 	return list, h.busy, err
+}
+
+// PlanUndo and Undo implement Sessions: one plan, which irc:#busy refuses.
+func (h *house) PlanUndo(_ context.Context, scope string, back int) (snapshot.Plan, error) {
+	h.undos = append(h.undos, fmt.Sprint(scope, " plan ", back))
+	if scope == "irc:#busy" {
+		return snapshot.Plan{}, store.Conflict("an answer is being written here")
+	}
+	return h.plan, nil
+}
+
+func (h *house) Undo(_ context.Context, scope string, r snapshot.Request) (snapshot.Undone, error) {
+	h.undos = append(h.undos, fmt.Sprint(scope, " undo ", r.Code, " ", r.Overwrite, " by ", r.By))
+	if r.Code != h.plan.Code {
+		return snapshot.Undone{}, store.Conflict(snapshot.ErrChanged.Error())
+	}
+	return snapshot.Undone{Plan: h.plan, Overwrote: r.Overwrite}, nil
+}
+
+// ForkAll implements Sessions, and Conversation Console.
+func (h *house) ForkAll(_ context.Context, channel, conversation string, b turnlog.Branch) (snapshot.Copied, error) {
+	h.undos = append(h.undos, fmt.Sprint("fork ", channel, ":", conversation, " to ", b.Channel, ":", b.Conversation.ID, " of ", b.Sender))
+	return h.forked, h.forkErr
+}
+
+func (h *house) Conversation(channel, id string) string {
+	return "http://console/#/" + channel + "/" + id
 }
 
 func (h *house) Deleted(_ context.Context, keys []message.SessionKey) {

@@ -13,6 +13,8 @@ type Console interface {
 	// Link makes a link that signs a sender in, which is good once and for minutes. event is the message that asks for it. local is true
 	// if the link leads to this machine itself.
 	Link(ctx context.Context, sender message.SenderKey, event string) (link string, local bool, err error)
+	// Conversation returns the address of a conversation, for people who are signed in.
+	Conversation(channel, id string) string
 }
 
 // linkSent is what watchers of a conversation see instead of the link.

@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -78,6 +79,11 @@ type Sessions interface {
 	In(ctx context.Context, scope string) (list []turnlog.Session, busy bool, err error)
 	// Deleted removes what deleted sessions have outside the store.
 	Deleted(ctx context.Context, keys []message.SessionKey)
+	// PlanUndo returns what an undo of changed files in a scope would change, and Undo does it; store.ErrConflict while something runs there.
+	PlanUndo(ctx context.Context, scope string, back int) (snapshot.Plan, error)
+	Undo(ctx context.Context, scope string, r snapshot.Request) (snapshot.Undone, error)
+	// ForkAll makes a new conversation of all that was said in one, with its files.
+	ForkAll(ctx context.Context, channel, conversation string, b turnlog.Branch) (snapshot.Copied, error)
 }
 
 // Switch is the kill switch; *halt.Switch implements it.
@@ -181,14 +187,24 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 		return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
 	}
 	var text string
+	var buttons []message.Button
 	var err error
 	after := func() {}
-	if c.Name == "stop" { // its answer comes before the one of the stopped turn
+	switch c.Name {
+	case "stop": // its answer comes before the one of the stopped turn
 		text, after = d.stop(m)
-	} else if text, err = d.answer(ctx, m, c); err != nil {
+	case "undo":
+		text, buttons, err = d.undo(ctx, m, c)
+	case "fork":
+		text, err = d.fork(ctx, row)
+	default:
+		text, err = d.answer(ctx, m, c)
+	}
+	if err != nil {
 		return err
 	}
 	turn, reply := reply(row, text)
+	reply.Buttons = buttons
 	fresh, err := d.cfg.Store.AddReplies(ctx, turn, []message.Reply{reply})
 	if err != nil {
 		return err
@@ -257,6 +273,8 @@ const help = "Commands of the host:\n\n" +
 	"- `/agent`, `/agent NAME`, `/agent default`: show who answers here, or choose another agent\n" +
 	"- `/model`, `/model TIER`, `/model default`: the same for the agent's model\n" +
 	"- `/compact`: summarize the older part of this conversation, to make room for more\n" +
+	"- `/undo`, `/undo 2`: undo what the last answers changed in the agent's files, after a question (in a group: owners and members)\n" +
+	"- `/fork`: go on in a new conversation of your own, with a copy of the agent's files (in a group: owners)\n" +
 	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
 	"- `/forget`, `/forget KEY`, `/forget all`: show what is remembered about you, or delete it\n" +
 	"- `/console`: a link with which you sign in at the console (in a private chat)\n" +

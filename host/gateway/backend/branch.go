@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -15,8 +14,8 @@ import (
 )
 
 // Fork implements gateway.Conversations.
-func (c Conversations) Fork(ctx context.Context, channel, conversation string, f gateway.Fork, by gateway.Caller) (gateway.ConversationName, error) {
-	to := by.Own(store.NewID(time.Now()))
+func (c Conversations) Fork(ctx context.Context, channel, conversation string, f gateway.Fork, by gateway.Caller) (gateway.Forked, error) {
+	to := gateway.Forked{ConversationName: by.Own(store.NewID(time.Now()))}
 	turns, err := c.allTurns(ctx, channel, conversation)
 	if err != nil {
 		return to, err
@@ -25,17 +24,13 @@ func (c Conversations) Fork(ctx context.Context, channel, conversation string, f
 	if err != nil {
 		return to, err
 	}
-	turns = slices.DeleteFunc(turns[:at+1], func(t turnlog.Turn) bool { return f.Before && t.ID == turns[at].ID })
-	if i := slices.IndexFunc(turns, func(t turnlog.Turn) bool { return t.State == turnlog.TurnRunning }); i >= 0 {
-		return to, store.Conflict("an answer up to there is still running")
+	if !f.Before {
+		at++
 	}
-	list, err := session.Fork(ctx, c.Store, turns, session.Branch{
+	to.Files, err = c.Keeper.Fork(ctx, turns[:at], turns[at:], turnlog.Branch{
 		Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}, Sender: by.Sender,
-	}, time.Now())
-	if err != nil {
-		return to, err
-	}
-	return to, c.Store.PutSessions(ctx, list)
+	})
+	return to, err
 }
 
 // allTurns returns the turns of a conversation, oldest first.

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -37,6 +38,9 @@ type Conversations struct {
 	}
 	Keeper interface {
 		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
+		PlanUndo(ctx context.Context, scope string, back int) (snapshot.Plan, error)
+		Undo(ctx context.Context, scope string, r snapshot.Request) (snapshot.Undone, error)
+		Fork(ctx context.Context, turns, left []turnlog.Turn, b turnlog.Branch) (snapshot.Copied, error)
 	}
 	Store Transcripts
 }
@@ -55,7 +59,6 @@ type Transcripts interface {
 	Session(ctx context.Context, key message.SessionKey) (turnlog.Session, error)
 	SessionTurns(ctx context.Context, key message.SessionKey) ([]turnlog.Turn, error)
 	LatestSummary(ctx context.Context, session message.SessionKey) (turnlog.Summary, error)
-	PutSessions(ctx context.Context, list []turnlog.WholeSession) error
 	turnlog.Talk
 	turnlog.Own
 }
@@ -280,4 +283,15 @@ func (c Conversations) DeleteConversation(ctx context.Context, channel, conversa
 		return store.NotFound(scope + " is not a conversation of this machine: write /delete in it")
 	}
 	return c.Keeper.DeleteConversation(ctx, scope, by, stop)
+}
+
+// PlanUndo implements gateway.Conversations for the frontends of this machine, whose conversations are scopes of their own.
+func (c Conversations) PlanUndo(ctx context.Context, channel, conversation string, back int) (snapshot.Plan, error) {
+	return c.Keeper.PlanUndo(ctx, channel+":"+conversation, back)
+}
+
+// Undo implements gateway.Conversations.
+func (c Conversations) Undo(ctx context.Context, channel, conversation string, u gateway.Undo, by gateway.Caller) (snapshot.Plan, error) {
+	done, err := c.Keeper.Undo(ctx, channel+":"+conversation, snapshot.Request{Code: u.Code, Overwrite: u.Overwrite, By: by.Sender, Name: by.Sender.ID()})
+	return done.Plan, err
 }

@@ -31,6 +31,7 @@ type Sandboxes struct {
 		LiveSession(id string) (*sandbox.Session, error)
 		Usage(ctx context.Context, id string) (driver.Usage, error)
 		Containers(ctx context.Context) ([]driver.Owned, error)
+		SnapshotBytes(session message.WorkspaceKey) int64
 		Specs() map[string]spec.Spec
 		Address() string
 	}
@@ -66,6 +67,7 @@ func (s Sandboxes) Sandboxes(ctx context.Context) ([]gateway.LiveSandbox, error)
 	slots := make(chan struct{}, 8)
 	for i, l := range live {
 		out[i] = liveSandbox(l, s.Fleet.Address())
+		out[i].Snapshots = s.Fleet.SnapshotBytes(l.Session)
 		slots <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-slots }()

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -40,6 +42,13 @@ type noTurns struct{}
 func (noTurns) RunningIn(message.ConversationKey) bool { return false }
 func (noTurns) StopIn(message.ConversationKey) bool    { return false }
 
+// noFiles are empty workspaces.
+type noFiles struct{ session.Files }
+
+func (noFiles) CopyWorkspace(context.Context, message.WorkspaceKey, message.WorkspaceKey, []string) (snapshot.Copied, error) {
+	return snapshot.Copied{}, nil
+}
+
 func newTalk(t *testing.T) *talk {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), t.TempDir())
@@ -51,7 +60,8 @@ func newTalk(t *testing.T) *talk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &talk{t: t, store: s, Conversations: backend.Conversations{Store: s, Approvals: approvals, Turns: noTurns{}}, now: time.Now().Add(-time.Hour)}
+	keeper := session.NewKeeper(session.Config{Store: s, Files: noFiles{}})
+	return &talk{t: t, store: s, Conversations: backend.Conversations{Store: s, Approvals: approvals, Turns: noTurns{}, Keeper: keeper}, now: time.Now().Add(-time.Hour)}
 }
 
 // turn commits a turn with a number of tool calls, and returns its id.

@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -34,6 +35,10 @@ type Backend struct {
 	Holds []gateway.Held
 	// Spent returns the usage of model calls; nil means none.
 	Spent func(by usage.Key, since time.Time) ([]usage.Sum, error)
+	// Undoable is what an undo would change, in every conversation.
+	Undoable snapshot.Plan
+	// Forked is what forks have of files.
+	Forked snapshot.Copied
 
 	hub *watch.Hub // made with the first use
 
@@ -55,6 +60,7 @@ type Backend struct {
 	keyed     map[[2]string]store.KeyedWrite // by caller and key
 	changes   []store.Change
 	more      chan struct{} // closed with the next change; nil while nobody waits
+	undone    []gateway.Undo
 
 	ctx    context.Context
 	cancel context.CancelFunc

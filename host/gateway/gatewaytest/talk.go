@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -47,16 +48,16 @@ func (b *Backend) Rename(_ context.Context, channel, id, title string) error {
 }
 
 // Fork implements gateway.Conversations.
-func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by gateway.Caller) (gateway.ConversationName, error) {
+func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by gateway.Caller) (gateway.Forked, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.convs[channel+":"+id]
 	if !ok {
-		return gateway.ConversationName{}, store.ErrNotFound
+		return gateway.Forked{}, store.ErrNotFound
 	}
 	at := slices.IndexFunc(c.entries, func(e gateway.Entry) bool { return e.Key == f.Entry })
 	if at < 0 {
-		return gateway.ConversationName{}, store.ErrNotFound
+		return gateway.Forked{}, store.ErrNotFound
 	}
 	turn := c.entries[at].Turn
 	upTo := slices.IndexFunc(c.entries, func(e gateway.Entry) bool { return e.Turn == turn })
@@ -69,7 +70,30 @@ func (b *Backend) Fork(_ context.Context, channel, id string, f gateway.Fork, by
 	fork.entries = slices.Clone(c.entries[:upTo])
 	fork.info.Title, fork.info.Last = c.info.Title, c.info.Last
 	b.changed(fork)
-	return name, nil
+	return gateway.Forked{ConversationName: name, Files: b.Forked}, nil
+}
+
+// PlanUndo implements gateway.Conversations: an undo of what Undoable says.
+func (b *Backend) PlanUndo(context.Context, string, string, int) (snapshot.Plan, error) {
+	return b.Undoable, nil
+}
+
+// Undo implements gateway.Conversations.
+func (b *Backend) Undo(_ context.Context, _, _ string, u gateway.Undo, _ gateway.Caller) (snapshot.Plan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if u.Code != b.Undoable.Code {
+		return b.Undoable, store.Conflict(snapshot.ErrChanged.Error())
+	}
+	b.undone = append(b.undone, u)
+	return b.Undoable, nil
+}
+
+// Undone returns the undos that were confirmed.
+func (b *Backend) Undone() []gateway.Undo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.undone)
 }
 
 // Export implements gateway.Conversations.

@@ -52,13 +52,14 @@ func (c conversations) registerTalk(r *registrar) {
 	}
 	add(r, Operation{ID: "fork-conversation", Method: http.MethodPost, Path: path + "/forks", Subject: subject, Least: guest,
 		Timeout: talkTimeout, Status: http.StatusCreated,
-		Summary: "Begin a conversation of one's own with what was said here up to an entry; the files of the workspace are not part of it"},
-		func(ctx context.Context, by gateway.Caller, in *fork) (gateway.ConversationName, error) {
+		Summary: "Begin a conversation of one's own with what was said here up to an entry, and a copy of the files if they fit"},
+		func(ctx context.Context, by gateway.Caller, in *fork) (gateway.Forked, error) {
 			if err := may(ctx, c.Conversations, by, in.Channel, in.Conversation); err != nil {
-				return gateway.ConversationName{}, err
+				return gateway.Forked{}, err
 			}
 			return c.Fork(ctx, in.Channel, in.Conversation, in.Body, by)
 		})
+	c.registerUndo(r)
 	c.registerExport(r, Operation{ID: "export-conversation", Method: http.MethodGet, Path: path + "/export", Subject: subject, Least: guest, Timeout: talkTimeout,
 		Summary: "A conversation as a file: as Markdown, or its sessions as flynn session export writes them"})
 }

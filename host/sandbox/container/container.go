@@ -325,12 +325,17 @@ func (c *Container) PushWorkspace(ctx context.Context) error {
 
 // PullWorkspace copies the changes of commands on an engine elsewhere back to the host's folder.
 func (c *Container) PullWorkspace(ctx context.Context) {
-	if c.config.Sync == nil || c.Link.Dead() {
-		return
-	}
-	if err := c.config.Sync.Fetch(ctx, c.Link); err != nil {
+	if err := c.FetchWorkspace(ctx); err != nil {
 		c.config.Log.Warn("cannot copy a workspace back; trying again", "container", c.config.ID, "error", err)
 	}
+}
+
+// FetchWorkspace is PullWorkspace for callers that need to know whether the host's folder has all changes.
+func (c *Container) FetchWorkspace(ctx context.Context) error {
+	if c.config.Sync == nil || c.Link.Dead() {
+		return nil
+	}
+	return c.config.Sync.Fetch(ctx, c.Link)
 }
 
 // News returns messages for callers about the container, each once.

@@ -2,8 +2,8 @@
 // machine on which it runs.
 //
 // Start with Fleet. Sandbox and Host return a session's machines, which share one folder, the session's workspace. engine.go follows the
-// state of the engine, hosts.go closes unused machines, and forget.go removes what deleted sessions leave. Package specs converts the
-// configuration to specifications.
+// state of the engine, hosts.go closes unused machines, forget.go removes what deleted sessions leave, and snapshots.go keeps files for undo.
+// Package specs converts the configuration to specifications.
 // Package sandbox decides how a container lives, and package tool whether and where a call may run.
 package fleet
 
@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -77,6 +79,10 @@ type Fleet struct {
 	looked   chan struct{} // closed after the first check of the engine
 	tests    selfTests
 
+	snapshots     *snapshot.Store
+	snapshotLimit atomic.Int64      // in bytes, of one session
+	unrecorded    []snapshot.Undone // undos that were completed at the start
+
 	mu          sync.Mutex
 	manager     *sandbox.Manager     // nil until the engine has answered once
 	chosen      Engine               // the same
@@ -108,15 +114,24 @@ func New(c Config) (*Fleet, error) {
 		f.log.Error("cannot finish moving workspaces", "error", err)
 	}
 	limits := quota.Config{
-		Measure: f.folders.Size, Running: f.running,
+		Measure: f.measure, Running: f.running,
 		Place: message.WorkspaceKey.Scope,
 	}
 	if c.Media != nil {
 		limits.Media = c.Media.Held
 	}
 	f.quota = quota.New(limits)
+	f.newSnapshots()
 	f.hosts = &hosts{folders: f.folders, holds: f.holds, quota: f.quota, log: f.log, now: time.Now, open: map[message.WorkspaceKey]*hostMachine{}}
 	return f, nil
+}
+
+// measure returns what a session holds on the disk, or what its snapshots do.
+func (f *Fleet) measure(session message.WorkspaceKey) int64 {
+	if of, ok := strings.CutSuffix(string(session), string(snapshotSuffix)); ok {
+		return f.folders.SnapshotSize(message.WorkspaceKey(of))
+	}
+	return f.folders.Size(session)
 }
 
 // Instance returns the name that distinguishes the store from others on one engine.
@@ -135,6 +150,7 @@ func (f *Fleet) Configure(c *config.Config) {
 		mounts: specs.MountRules(c), secrets: c.Secrets(),
 	}
 	f.quota.Configure(limits(c.Limits))
+	f.snapshotLimit.Store(int64(c.Limits.SnapshotDisk))
 	f.hosts.configure(time.Duration(c.Sandbox.TimeoutSeconds) * time.Second)
 	f.setup.Store(s) // stored first, so that a manager that is made meanwhile gets these pools
 	if m := f.sandboxes(); m != nil {

@@ -19,8 +19,8 @@ import (
 // ForgetTimeout bounds the removal of a session's containers and volumes.
 const ForgetTimeout = time.Minute
 
-// Forget removes what deleted sessions have on the host and on the engine, including what programs of agents remember; homes are their
-// homes. Workspaces stay, as does everything that another session of the same home still uses. If something cannot be removed now, it is
+// Forget removes what deleted sessions have on the host and on the engine, including snapshots and what programs of agents remember; homes are
+// their homes. Workspaces stay, as does everything that another session of the same home still uses. If something cannot be removed now, it is
 // removed when the engine is back, or at the next start.
 func (f *Fleet) Forget(ctx context.Context, homes map[message.WorkspaceKey]bool) error {
 	for home := range homes {
@@ -29,7 +29,8 @@ func (f *Fleet) Forget(ctx context.Context, homes map[message.WorkspaceKey]bool)
 	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
 		if homes[message.WorkspaceKey(l.Name)] {
-			err = errors.Join(err, f.hosts.forget(message.WorkspaceKey(l.Name)), f.forgetOnEngine(ctx, l))
+			key := message.WorkspaceKey(l.Name)
+			err = errors.Join(err, f.hosts.forget(key), f.snapshots.Remove(key), f.forgetOnEngine(ctx, l))
 		}
 	}
 	return err
@@ -63,7 +64,8 @@ func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Le
 func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
 	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
-		err = errors.Join(err, f.folders.RemoveHome(message.WorkspaceKey(l.Name)), f.drop(ctx, manager, l))
+		key := message.WorkspaceKey(l.Name)
+		err = errors.Join(err, f.folders.RemoveHome(key), f.snapshots.Remove(key), f.drop(ctx, manager, l))
 	}
 	if err != nil {
 		f.log.Warn("cannot remove deleted sessions from the engine", "error", machine.Reason(err))
@@ -97,7 +99,7 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	}
 }
 
-// RemoveWorkspace removes the files of a session's workspace, which Forget leaves. Nothing may run in it.
+// RemoveWorkspace removes the files of a session's workspace, which Forget leaves, with their snapshots. Nothing may run in it.
 func (f *Fleet) RemoveWorkspace(key message.WorkspaceKey) error {
-	return removeall.Folder(workspace.Path(f.folders.Workspaces, key))
+	return errors.Join(removeall.Folder(workspace.Path(f.folders.Workspaces, key)), f.snapshots.Remove(key))
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -145,6 +146,18 @@ func (hs *hosts) running() map[message.WorkspaceKey]int {
 		}
 	}
 	return counts
+}
+
+// processes returns the background processes of a session.
+func (hs *hosts) processes(ctx context.Context, session message.WorkspaceKey) []machine.Process {
+	hs.mu.Lock()
+	h := hs.open[session]
+	hs.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	all, _ := h.Processes(ctx) // a closed machine has none
+	return all
 }
 
 // close ends all processes on the host.

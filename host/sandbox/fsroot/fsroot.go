@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,7 +30,12 @@ type Tree struct {
 	Mirror bool
 	// Passed, if not nil, is called for each entry that Walk skips.
 	Passed func(name string)
+	// Lenient makes Walk skip what cannot be read, instead of failing.
+	Lenient bool
 }
+
+// draftPrefix begins the names of unfinished entries.
+const draftPrefix = ".flynn-"
 
 // errOtherKind is the error for a file where a folder should be, or vice versa.
 var errOtherKind = errors.New("something else is in the way")
@@ -85,7 +91,7 @@ func (t Tree) putFolder(name string, r frame.Record) error {
 
 // putBeside creates an entry under another name and renames it.
 func (t Tree) putBeside(name string, make func(draft string) error) error {
-	draft := path.Join(path.Dir(name), ".flynn-"+rand.Text())
+	draft := path.Join(path.Dir(name), draftPrefix+rand.Text())
 	err := make(draft)
 	if err == nil {
 		err = t.Root.Rename(draft, name)
@@ -96,12 +102,22 @@ func (t Tree) putBeside(name string, make func(draft string) error) error {
 	return err
 }
 
+// RemoveDrafts removes the unfinished entries that a crash has left in a folder.
+func (t Tree) RemoveDrafts(dir string) {
+	names, _ := t.names(dir)
+	for _, name := range names {
+		if len(name) == len(draftPrefix)+len(rand.Text()) && strings.HasPrefix(name, draftPrefix) {
+			_ = t.Root.Remove(path.Join(dir, name))
+		}
+	}
+}
+
 func (t Tree) putFile(draft string, r frame.Record, content io.Reader) error {
 	file, err := t.Root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(file, content)
+	n, err := fill(file, content)
 	if err == nil && n != r.Size {
 		err = io.ErrUnexpectedEOF
 	}

@@ -20,6 +20,7 @@ import (
 // Entry is an entry of a tree as Walk found it.
 type Entry struct {
 	frame.Record
+	Info fs.FileInfo // of the entry itself
 	tree Tree
 }
 
@@ -28,6 +29,10 @@ func (t Tree) Walk(ctx context.Context, take func(Entry) error) error { return t
 
 func (t Tree) walk(ctx context.Context, dir string, take func(Entry) error) error {
 	names, err := t.names(dir)
+	if err != nil && t.Lenient && dir != "." {
+		t.pass(dir)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -35,14 +40,14 @@ func (t Tree) walk(ctx context.Context, dir string, take func(Entry) error) erro
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r, ok, err := t.describe(path.Join(dir, name))
+		r, info, ok, err := t.describe(path.Join(dir, name))
 		if err != nil {
 			return err
 		}
 		if !ok {
 			continue
 		}
-		if err := take(Entry{r, t}); err != nil {
+		if err := take(Entry{r, info, t}); err != nil {
 			return err
 		}
 		if r.Type() == frame.TypeFolder {
@@ -66,20 +71,20 @@ func (t Tree) names(dir string) ([]string, error) {
 }
 
 // describe returns the record of an entry; ok is false if the entry is special, gone, or an unfinished entry of a mirror.
-func (t Tree) describe(name string) (r frame.Record, ok bool, err error) {
-	if t.Mirror && strings.HasPrefix(path.Base(name), ".flynn-") {
-		return r, false, nil
+func (t Tree) describe(name string) (r frame.Record, info fs.FileInfo, ok bool, err error) {
+	if t.Mirror && strings.HasPrefix(path.Base(name), draftPrefix) {
+		return r, nil, false, nil
 	}
 	if frame.CheckName(name) != nil {
 		t.pass(name)
-		return r, false, nil
+		return r, nil, false, nil
 	}
-	info, err := t.Root.Lstat(name)
+	info, err = t.Root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, false, nil
+		return r, nil, false, nil
 	}
 	if err != nil {
-		return r, false, err
+		return t.unreadable(name, err)
 	}
 	r = frame.Record{Path: []byte(name), Mode: uint32(info.Mode().Perm()), Mtime: info.ModTime().UnixNano()}
 	switch {
@@ -91,16 +96,28 @@ func (t Tree) describe(name string) (r frame.Record, ok bool, err error) {
 	case info.Mode().Type() == fs.ModeSymlink:
 		r.Mode |= frame.TypeLink
 		link, err := t.Root.Readlink(name)
-		if err != nil || link == "" || len(link) > frame.MaxPath {
+		if err != nil {
+			return t.unreadable(name, err)
+		}
+		if link == "" || len(link) > frame.MaxPath {
 			t.pass(name)
-			return r, false, err
+			return r, nil, false, nil
 		}
 		r.Link = []byte(link)
 	default:
 		t.pass(name)
-		return r, false, nil
+		return r, nil, false, nil
 	}
-	return r, true, nil
+	return r, info, true, nil
+}
+
+// unreadable is the result of describe for an entry that cannot be looked at.
+func (t Tree) unreadable(name string, err error) (frame.Record, fs.FileInfo, bool, error) {
+	t.pass(name)
+	if t.Lenient {
+		err = nil
+	}
+	return frame.Record{}, nil, false, err
 }
 
 func (t Tree) pass(name string) {
@@ -116,7 +133,7 @@ func (e Entry) Send(w io.Writer) error {
 		_, err := w.Write(e.Append(nil))
 		return err
 	}
-	file, err := e.tree.openRegular(string(e.Path))
+	file, err := e.Open()
 	if err != nil {
 		return fmt.Errorf("read %s: %w", e.Path, err)
 	}
@@ -130,6 +147,9 @@ func (e Entry) Send(w io.Writer) error {
 	}
 	return err
 }
+
+// Open opens the entry for reading if it is still a regular file.
+func (e Entry) Open() (*os.File, error) { return e.tree.openRegular(string(e.Path)) }
 
 // openRegular opens a file if it is still a regular one.
 func (t Tree) openRegular(name string) (*os.File, error) {

@@ -251,11 +251,12 @@ func TestReserve(t *testing.T) {
 func TestReport(t *testing.T) {
 	got := Report(Holdings{
 		Senders: map[message.WorkspaceKey]message.SenderKey{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session message.WorkspaceKey) int64 { return int64(len(session)) },
-		Media: map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[message.WorkspaceKey]int{"a1": 2, "tools:x:server": 1},
+		Snapshots: func(session message.WorkspaceKey) int64 { return 10 * int64(len(session)) },
+		Media:     map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[message.WorkspaceKey]int{"a1": 2, "tools:x:server": 1},
 		Processes: map[message.WorkspaceKey]int{"a2": 3, "y": 1}, HostProcesses: map[message.WorkspaceKey]int{"a1": 1, "b": 2},
 	})
 	want := []Held{
-		{"ann", 2, 4, 0, 2, 4, 1}, {"bob", 1, 1, 2, 0, 2, 2}, {"", 1, 1, 0, 1, 1, 0}, {"cy", 0, 0, 1, 0, 0, 0},
+		{"ann", 2, 4, 40, 0, 2, 4, 1}, {"bob", 1, 1, 10, 2, 0, 2, 2}, {"", 1, 1, 10, 0, 1, 1, 0}, {"cy", 0, 0, 0, 1, 0, 0, 0},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)

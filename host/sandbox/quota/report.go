@@ -12,6 +12,8 @@ type Held struct {
 	Sender   message.SenderKey `json:"sender"` // empty for what belongs to nobody
 	Sessions int               `json:"sessions"`
 	Bytes    int64             `json:"bytes"` // of workspaces
+	// Snapshots is the size of what undo can bring back.
+	Snapshots int64 `json:"snapshots"`
 	// Media is the size of the files in the media store that the sender sent or received; a file of several senders counts for each.
 	Media     int64 `json:"media"`
 	Sandboxes int   `json:"sandboxes"`
@@ -24,7 +26,9 @@ type Held struct {
 type Holdings struct {
 	Senders map[message.WorkspaceKey]message.SenderKey
 	Measure func(session message.WorkspaceKey) int64 // size of a workspace in bytes
-	Media   map[message.SenderKey]int64              // by sender, in bytes
+	// Snapshots returns the size of a session's snapshots in bytes; nil means none.
+	Snapshots func(session message.WorkspaceKey) int64
+	Media     map[message.SenderKey]int64 // by sender, in bytes
 	// Sandboxes counts the containers of each session, Processes the background processes in them, HostProcesses those on the host.
 	Sandboxes, Processes, HostProcesses map[message.WorkspaceKey]int
 }
@@ -42,6 +46,9 @@ func Report(in Holdings) []Held {
 		h := of(sender)
 		h.Sessions++
 		h.Bytes += in.Measure(session)
+		if in.Snapshots != nil {
+			h.Snapshots += in.Snapshots(session)
+		}
 	}
 	for sender, bytes := range in.Media {
 		of(sender).Media += bytes
@@ -62,7 +69,7 @@ func Report(in Holdings) []Held {
 		list = append(list, *h)
 	}
 	slices.SortFunc(list, func(a, b Held) int {
-		return cmp.Or(cmp.Compare(b.Bytes+b.Media, a.Bytes+a.Media), cmp.Compare(a.Sender, b.Sender))
+		return cmp.Or(cmp.Compare(b.Bytes+b.Snapshots+b.Media, a.Bytes+a.Snapshots+a.Media), cmp.Compare(a.Sender, b.Sender))
 	})
 	return list
 }

@@ -116,7 +116,8 @@ const (
 	AuditTerminalEnd  = "terminal_ended"
 	AuditPreview      = "preview" // a person opened a preview of a port in a sandbox
 	AuditPreviewEnd   = "preview_ended"
-	AuditConfigured   = "configured" // flynn.toml was edited
+	AuditConfigured   = "configured"   // flynn.toml was edited
+	AuditUndone       = "files_undone" // a person undid what a turn changed in a workspace
 )
 
 // AuditFilter selects audit rows; zero fields select all.

@@ -14,12 +14,14 @@ const help = "Keys: Enter sends, Alt-Enter or a \\ at the end of a line begins a
 	"/sessions     list the conversations of this terminal, and switch\n" +
 	"/session NAME switch to a conversation, or begin it\n" +
 	"/new          begin anew here: the agent does not see what was said before\n" +
+	"/undo         undo what the last answer changed in files, after a question\n" +
+	"/fork         go on in a new conversation, with a copy of the agent's files\n" +
 	"/stop         stop the answer\n" +
 	"/quit         leave\n" +
 	"/help host    the commands of flynn itself"
 
 // locals are the commands of this program, and those of the host that are completed.
-var locals = [...]string{"/agent", "/attach", "/compact", "/forget", "/help", "/model", "/new", "/quit", "/session", "/sessions", "/status", "/stop"}
+var locals = [...]string{"/agent", "/attach", "/compact", "/forget", "/fork", "/help", "/model", "/new", "/quit", "/session", "/sessions", "/status", "/stop", "/undo"}
 
 // command carries out a command of this program; ok is false for a message.
 func (m *model) command(text string) (cmd tea.Cmd, ok bool) {

@@ -79,7 +79,8 @@ export class Actions {
     return this.try(async () => {
       const [channel, id] = this.hooks.here();
       const to = await send("POST", at`/conversations/${channel}/${id}/forks`, { entry, before }, { key: crypto.randomUUID() });
-      this.hooks.open(to.channel, to.id, t("chat.forked"));
+      const { why, then } = to.files;
+      this.hooks.open(to.channel, to.id, t("chat.forked") + " " + (why ? t("chat.filesStay", { why }) : t(then ? "chat.filesThen" : "chat.filesNow")));
     });
   }
 }

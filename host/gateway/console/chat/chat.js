@@ -17,6 +17,7 @@ import { Removal } from "./removal.js";
 import { Search } from "./search.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
+import { Undo } from "./undo.js";
 import { Why } from "./why.js";
 import { showSide } from "../lib/side.js";
 
@@ -31,6 +32,7 @@ const transcript = new Transcript(byId("transcript"), {
   retry: (id, text) => submit(id, text),
   edit: (key, text) => edit(key, text),
   fork: (key) => actions.fork(key),
+  undo: () => undo.ask(), writes: () => writes(...parts(here)),
   why: (turn) => why.show(turn),
   again: () => socket.history(),
   following: () => atEnd && !byId("transcript").contains(document.activeElement) && getSelection().isCollapsed,
@@ -46,6 +48,7 @@ const panel = new Panel(token, (channel, id) => { openConversation(channel, id);
 
 new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
+const undo = new Undo(() => parts(here));
 const files = new Files({ channel: () => parts(here)[0], trouble: notice });
 const actions = new Actions({
   here: () => parts(here),

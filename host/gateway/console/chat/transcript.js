@@ -11,7 +11,8 @@ const frame = 16;     // milliseconds
 const longest = 1500; // nodes that grow without being looked at
 
 export class Transcript {
-  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again(), following(), edit(key, text), fork(key).
+  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again(), following(), edit(key, text), fork(key),
+  // undo(), writes().
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -26,6 +27,7 @@ export class Transcript {
     this.calls = new Map();
     this.replies = new Set();
     this.ended = new Set(); // turns
+    this.worked = new Set(); // turns that used a tool
     this.streams = new Map(); // turn -> text in the making
     this.root.replaceChildren();
   }
@@ -121,7 +123,14 @@ export class Transcript {
     if (e.key) this.replies.add(e.key);
     if (e.key || e.is_error) this.ended.add(e.turn);
     this.put(this.agentNode(e.text, e.is_error, e.time));
-    if (e.turn && (e.key || e.is_error)) this.put(el("div", { class: "after" }, this.whyButton(e.turn), e.key && this.forkButton(e.key)));
+    if (e.turn && (e.key || e.is_error)) this.put(el("div", { class: "after" }, this.whyButton(e.turn), e.key && this.forkButton(e.key), this.undoButton(e.turn)));
+  }
+
+  // undoButton is for the last answer before which a tool was used.
+  undoButton(turn) {
+    if (this.anchor || !this.worked.has(turn) || !this.hooks.writes()) return null;
+    this.root.querySelector(".undo")?.remove();
+    return el("button", { type: "button", class: "link undo", "aria-label": t("chat.undoLabel"), onclick: () => this.hooks.undo() }, t("chat.undo"));
   }
 
   // whyButton opens the trace of the turn that has just been answered.
@@ -138,6 +147,7 @@ export class Transcript {
 
   pastCall(e) {
     const c = e.call;
+    this.worked.add(e.turn);
     const card = this.card(c.id, c.tool, c.args);
     if (c.verdict) card.verdict(c.verdict, c.where, c.reasons);
     if (c.done) card.finish(e.text ?? "", e.is_error);
@@ -170,6 +180,7 @@ export class Transcript {
         break;
       case "tool_call":
         this.closeStream(e.turn, card !== undefined);
+        this.worked.add(e.turn);
         if (!card) this.card(e.call, e.tool, e.args);
         break;
       case "tool_verdict":
