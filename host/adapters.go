@@ -9,9 +9,11 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/gateway/preview"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
@@ -132,3 +134,9 @@ func (s state) Waiting() map[string]int   { return s.h.outbox.Waiting() }
 func (s state) Pools() pool.Stats         { return s.h.fleet.PoolStats() }
 func (s state) Policies() []policy.Status { return s.h.policies.Status() }
 func (s state) Models() []model.Status    { return s.h.current.Load().Models.Status() }
+
+// boxes gives previews the sandboxes of the fleet.
+type boxes struct{ *fleet.Fleet }
+
+// Box implements preview.Sandboxes.
+func (b boxes) Box(id string) (preview.Box, error) { return b.LiveSession(id) }

@@ -46,6 +46,7 @@ func (h *Host) backend() gateway.Backend {
 		Decisions: backend.Decisions{Store: h.store},
 		Turns:     explain.Lister{Store: h.store},
 		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
+		Previews:  h.previews,
 		Agents:    backend.Agents{Current: h.now, Runner: h.runner, Machines: h.fleet, Budgets: h.budgets},
 		Routing:   backend.Routing{Current: h.now, Pin: h.current.InForce, Runner: h.runner, Judge: h.current.Judge, Policies: policies},
 		Models:    &backend.Models{Current: h.now, Runner: h.runner},

@@ -30,6 +30,7 @@ import (
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/preview"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/inforce"
 	"github.com/flynnhost/flynn/host/internal/event"
@@ -122,6 +123,7 @@ type Host struct {
 	arrivals  *agent.Arrivals
 	broker    *watch.Hub
 	gateway   *gateway.Server
+	previews  *preview.Service
 	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
 	editor    *edit.Editor

@@ -30,6 +30,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/gateway/preview"
 	"github.com/flynnhost/flynn/host/gateway/rest"
 	"github.com/flynnhost/flynn/host/inforce"
 	"github.com/flynnhost/flynn/host/internal/event"
@@ -128,6 +129,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
 	if h.approvals, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
 		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
+		Sandboxes:   h.fleet,
 		SelfApprove: func(requester message.SenderKey) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
 		return err
@@ -157,10 +159,15 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.fleet.Configure(c)
 	h.wire(c)
 	metrics.Observe(registry, state{h})
+	if h.previews, err = preview.New(preview.Config{
+		Sandboxes: boxes{h.fleet}, Halted: h.kill, People: h.signedIn(), Audit: h.store, Origin: c.Gateway.PreviewOrigin, Log: h.log,
+	}); err != nil {
+		return err
+	}
 	subjects := h.backend()
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Idle: &h.idle,
+		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Previews: h.previews, Idle: &h.idle,
 	}, subjects)
 	return err
 }

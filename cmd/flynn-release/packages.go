@@ -42,7 +42,7 @@ func (r *release) config() string { return filepath.Join(r.source, "examples", "
 
 // packageFiles writes what packages have beside the tree.
 func (r *release) packageFiles(to string) error {
-	for _, name := range []string{"flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright"} {
+	for _, name := range []string{"flynn.sysusers", "postinstall.sh", "preremove.sh", "postremove.sh", "copyright", "apparmor"} {
 		text, err := files.ReadFile("files/" + name)
 		if err == nil {
 			err = writeFile(filepath.Join(to, name), text, 0o644)

@@ -19,7 +19,7 @@ import (
 var packaged = []string{
 	"/usr/bin/flynn", "/usr/lib/flynn/manifest.json", "/usr/lib/flynn/flynn-sandboxd-linux-" + runtime.GOARCH, "/usr/lib/flynn/plugins/telegram/bin/telegram",
 	"/usr/lib/flynn/policies/owner-only-shell/policy.wasm", "/usr/lib/systemd/system/flynn.service", "/usr/lib/sysusers.d/flynn.conf",
-	"/etc/flynn/flynn.toml", "/usr/share/doc/flynn/copyright", "/usr/share/doc/flynn/docs/help/doctor/README.md", "/usr/share/bash-completion/completions/flynn",
+	"/etc/flynn/flynn.toml", "/usr/share/doc/flynn/copyright", "/usr/share/flynn/apparmor/flynn-sandboxd", "/usr/share/doc/flynn/docs/help/doctor/README.md", "/usr/share/bash-completion/completions/flynn",
 }
 
 // debFiles are the files of the .deb, without folders.

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command flynn-sandboxd-listen is flynn-sandboxd for drivers that cannot attach to a container: hosts connect to it over TLS. It is a program of
-// its own because TLS would cost every other sandbox memory and time to start.
+// Command flynn-sandboxd-listen is flynn-sandboxd for drivers that cannot attach to a container: hosts connect to it over TLS. It is a program
+// of its own because TLS would cost every other sandbox memory and time to start.
 package main
 
 import (

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command flynn-sandboxd is process 1 in every sandbox container, and by another name a bridged command there. People
-// never run it by hand; package host/sandbox/supervise says what it does.
+// Command flynn-sandboxd is process 1 in every sandbox container, and by another name a bridged command there. By the word "native" it starts
+// sandboxes without an engine for a host. People never run it by hand; package host/sandbox/supervise says what it does, and package
+// host/sandbox/native/within how it starts sandboxes.
 package main
 
 import (
@@ -18,7 +19,7 @@ func main() {
 	}
 	run := func() error { return supervise.Run(os.Args[1:]) }
 	if len(os.Args) == 2 && os.Args[1] == within.Word {
-		run = within.Enter
+		run = within.Serve
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd:", err)

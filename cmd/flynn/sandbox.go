@@ -37,6 +37,7 @@ func sandboxCommand() *cli.Command {
 				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "show the sandboxes of session `ID`, and the agents whose commands run there"}},
 				Action: withConfig(explainSandboxes),
 			},
+			previewCommand(name),
 			egressCommand(),
 			{
 				Name: "prune", Usage: "remove containers left by an earlier host, and images that no sandbox needs",

@@ -6,17 +6,34 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 func (c *checker) gateway() {
 	g, at := c.cfg.Gateway, keyPath{"gateway"}
 	c.loopback(at.child("listen"), g.Listen)
 	c.hooks(at, g)
+	c.previews(at.child("preview_origin"), g)
 	for i, origin := range g.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
 			c.report(at.child("origins").index(i), fmt.Sprintf("%q is not an origin", origin), `write scheme and host, such as "https://flynn.example.com"`)
 		}
+	}
+}
+
+// previews checks the origin of previews. A host of the console's own below it would be the same site for cookies, but not the same origin.
+func (c *checker) previews(at keyPath, g Gateway) {
+	if g.PreviewOrigin == "" {
+		return
+	}
+	u, err := url.Parse(g.PreviewOrigin)
+	name := ""
+	if err == nil {
+		name, _ = strings.CutPrefix(u.Hostname(), "*.")
+	}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || g.PreviewOrigin != u.Scheme+"://"+u.Host || name == u.Hostname() || name == "" || strings.Contains(name, "*") {
+		c.report(at, fmt.Sprintf("%q is not an origin with a * for the names of previews", g.PreviewOrigin), `write scheme and host, such as "https://*.preview.example.com"`)
 	}
 }
 

@@ -427,6 +427,8 @@ type Gateway struct {
 	TokenFile string `toml:"token_file" is:"path"`
 	// Origins lists further allowed Origin values besides the listener's own.
 	Origins []string `toml:"origins"`
+	// PreviewOrigin is where previews are shown, with "*." for their names; empty is a name below localhost on the port of Listen.
+	PreviewOrigin string `toml:"preview_origin"`
 	// HooksListen is the loopback address for the webhooks of plugins; empty turns them off. PublicURL is how platforms reach it.
 	HooksListen string `toml:"hooks_listen"`
 	PublicURL   string `toml:"public_url"`

@@ -25,6 +25,7 @@ func startKeys() []startKey {
 		{"gateway.listen", func(c *Config) any { return &c.Gateway.Listen }, true},
 		{"gateway.token_file", func(c *Config) any { return &c.Gateway.TokenFile }, true},
 		{"gateway.origins", func(c *Config) any { return &c.Gateway.Origins }, false},
+		{"gateway.preview_origin", func(c *Config) any { return &c.Gateway.PreviewOrigin }, false},
 		{"gateway.hooks_listen", func(c *Config) any { return &c.Gateway.HooksListen }, false},
 		{"gateway.public_url", func(c *Config) any { return &c.Gateway.PublicURL }, false},
 		{"sandbox.enabled", func(c *Config) any { return &c.Sandbox.Enabled }, true},

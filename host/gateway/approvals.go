@@ -25,6 +25,8 @@ type Offer struct {
 	SessionShell string `json:"session_shell,omitempty"`
 	// Unshown lists what affects a command besides its command line, such as a Makefile.
 	Unshown []string `json:"not_shown,omitempty"`
+	// NotHeld names the limits that the call's sandbox does without on this machine, or is empty.
+	NotHeld string `json:"not_held,omitempty"`
 }
 
 // Grant is a stored grant, with a description for people.

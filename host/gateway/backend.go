@@ -37,6 +37,7 @@ type Backend struct {
 	Decisions     Decisions
 	Turns         Turns
 	Sandboxes     Sandboxes
+	Previews      Previews
 	Reloads       Reloader
 	Routing       Routing
 	Schedules     Schedules

@@ -62,6 +62,8 @@ type Config struct {
 	Clients *ClientAPIs
 	// API serves the paths below /api/v1, apart from the socket: see package rest. Its requests have a Caller.
 	API http.Handler
+	// Previews serves the origins of previews; it may be nil.
+	Previews PreviewOrigins
 	// Idle may be nil: then idle connections are closed only when they time out.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -83,6 +85,7 @@ type Server struct {
 	metrics  *metrics.Gateway
 	clients  *ClientAPIs
 	api      http.Handler
+	previews PreviewOrigins // may be nil
 	idle     *Idle
 	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers
@@ -116,16 +119,20 @@ func New(cfg Config, backend Backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Previews != nil {
+		cfg.Previews.Listen(ln.Addr())
+	}
 	return &Server{
 		backend:  backend,
 		log:      cfg.Log,
 		listener: ln,
 		token:    tok,
-		guard:    newGuard(ln.Addr().String(), origins),
+		guard:    newGuard(ln.Addr().String(), origins, cfg.Previews),
 		failures: rate.NewLimiter(failuresPerSecond, failuresBurst),
 		metrics:  m,
 		clients:  cfg.Clients,
 		api:      cmp.Or(cfg.API, http.NotFoundHandler()),
+		previews: cfg.Previews,
 		idle:     cfg.Idle,
 	}, nil
 }
@@ -151,7 +158,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.Info("gateway listens", "addr", s.listener.Addr().String())
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	srv := &http.Server{Handler: s.handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	srv := &http.Server{Handler: s.withPreviews(s.handler()), ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
 	err := serve(ctx, serving, cancel, srv, s.listener, s.idle, s.log)
 	cancel() // http.Server does not wait for sockets; they end with their context
 	s.sockets.Wait()

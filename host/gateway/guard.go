@@ -14,16 +14,19 @@ import (
 //
 //   - The Host must be a name of the listener. A foreign name that was rebound to 127.0.0.1 is still sent as the Host.
 //   - An Origin, if there is one, must be that of the Host itself or a configured one.
-//   - Sec-Fetch-Site, where the browser sends it, must not be cross-site, except for opening the page.
+//   - Sec-Fetch-Site, where the browser sends it, must be neither cross-site nor same-site, except for opening the page: another host of the
+//     same site may be a preview.
 type guard struct {
 	hosts   []string // allowed values of Host
 	origins []string // configured origins, "scheme://host[:port]"
+	// previews serves origins that must never be allowed; it may be nil.
+	previews PreviewOrigins
 }
 
 // newGuard allows the listener's address and "localhost" on its port, and the hosts of the configured origins.
-func newGuard(addr string, origins []*url.URL) guard {
+func newGuard(addr string, origins []*url.URL, previews PreviewOrigins) guard {
 	_, port, _ := net.SplitHostPort(addr)
-	g := guard{hosts: []string{addr, "localhost:" + port}}
+	g := guard{hosts: []string{addr, "localhost:" + port}, previews: previews}
 	if port == "80" {
 		g.hosts = append(g.hosts, strings.TrimSuffix(addr, ":80"), "localhost")
 	}
@@ -58,10 +61,13 @@ func (g guard) refusal(r *http.Request) string {
 	for _, origin := range r.Header.Values("Origin") {
 		origin = strings.ToLower(origin)
 		if origin != "http://"+host && !slices.Contains(g.origins, origin) {
+			if _, from, _ := strings.Cut(origin, "://"); g.previews != nil && g.previews.Serves(from) {
+				return "the page of a preview asks for what is the console's"
+			}
 			return fmt.Sprintf("origin %q is not allowed; add it to [gateway] origins if it is yours", clip(origin))
 		}
 	}
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Origin") == "" && !navigation(r) {
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && r.Header.Get("Origin") == "" && !navigation(r) {
 		return "requests from other sites are not allowed"
 	}
 	return ""

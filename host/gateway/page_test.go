@@ -220,6 +220,7 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.want(`document.querySelector(".approval").textContent.includes("bad can run any program")`, "true")
 	p.want(`document.querySelector(".approval .session").textContent`, "Session (like a shell)")
 	p.want(`document.querySelector(".approval .unshown").textContent`, "Not shown, but followed: Badfile (bad)")
+	p.want(`document.querySelector(".approval .limits").textContent`, "Limits not held on this machine: memory_limit")
 	p.click(".approval .deny")
 	p.until(`!document.querySelector(".approval") && ` + idle)
 

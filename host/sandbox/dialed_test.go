@@ -262,8 +262,8 @@ func TestOldOwnerIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkDialed compares a command by the ways to a supervisor: the attached streams, the control socket, and TLS over a Unix socket and over
-// the loopback. They alternate, so that whatever else the machine does concerns them all. Figures are medians.
+// BenchmarkDialed compares a command by the ways to a supervisor: the attached streams, the control socket, and TLS over a Unix socket and
+// over the loopback. They alternate, so that whatever else the machine does concerns them all. Figures are medians.
 func BenchmarkDialed(b *testing.B) {
 	h := sandboxtest.Engine(b)
 	m, config := h.Manager(b)

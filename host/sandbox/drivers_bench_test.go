@@ -40,7 +40,7 @@ type adder struct {
 	add  func(*testing.B) column
 }
 
-// beside compares columns with those that can be added. What a column has started ends with its benchmark, so the rest runs in that.
+// beside compares columns with those that can be added. The rest runs inside the benchmark of a column, at whose end its sandboxes go.
 func beside(b *testing.B, columns []column, rest []adder) {
 	if len(rest) == 0 {
 		compare(b, columns, 1)

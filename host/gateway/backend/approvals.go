@@ -54,7 +54,7 @@ func (a Approvals) Offer(request consent.Approval) gateway.Offer {
 	o := a.Service.Offer(request)
 	return gateway.Offer{
 		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
-		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown,
+		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown, NotHeld: o.NotHeld,
 	}
 }
 

@@ -27,6 +27,15 @@ func (s SignIns) Caller(token string) (gateway.Caller, bool) {
 	return gateway.Caller{Sender: in.Sender, Role: role, SignIn: in.ID}, ok
 }
 
+// Again returns a caller with his present role; ok is false if he is signed out or not admitted any more.
+func (s SignIns) Again(c gateway.Caller) (now gateway.Caller, ok bool) {
+	if c.SignIn == "" { // the token of this machine
+		return c, c.Owner()
+	}
+	role, ok := s.Admitted(c.Sender)
+	return gateway.Caller{Sender: c.Sender, Role: role, SignIn: c.SignIn}, ok && s.Lasts(c.SignIn)
+}
+
 // SignIn implements gateway.SignIns.
 func (s SignIns) SignIn(ctx context.Context, code string) (gateway.SignedIn, error) {
 	token, in, err := s.Use(ctx, code)

@@ -134,7 +134,7 @@ func TestPipe(t *testing.T) {
 			name: "what is not offered is no answer", in: "!ask bad\na\nn\n", edit: []func(*chat.Config){ask},
 			out: "Let me see.\nThe command was not run.\n",
 			errs: "shell bad [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
-				"Allow shell to run on the host?\n  command: bad\n  not shown, but followed: Badfile (bad)\n  folder: /home/ada/work\n  agent: demo\n" +
+				"Allow shell to run on the host?\n  command: bad\n  not shown, but followed: Badfile (bad)\n  limits: not held on this machine: memory_limit\n  folder: /home/ada/work\n  agent: demo\n" +
 				"  because: approve: shell commands on the host wait for a person\n" +
 				"  s allows from now on: this call in this session\n" +
 				"  s is as good as a shell: bad can run any program\n" +

@@ -183,6 +183,7 @@ func (p *printer) request(a gateway.Approval) {
 		p.field(name, text)
 	}
 	p.field("not shown, but followed", strings.Join(a.Unshown, "; "))
+	p.field("limits", a.NotHeld)
 	p.field("folder", a.Dir)
 	p.field("agent", a.Agent)
 	for _, r := range a.Reasons {

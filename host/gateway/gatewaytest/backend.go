@@ -364,7 +364,7 @@ func (b *Backend) Offer(a consent.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
 		return gateway.Offer{
 			MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program", SessionShell: "bad can run any program",
-			Unshown: []string{"Badfile (bad)"},
+			Unshown: []string{"Badfile (bad)"}, NotHeld: "not held on this machine: memory_limit",
 		}
 	}
 	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}

@@ -126,6 +126,9 @@ func (a *API) register(r *registrar) {
 	if b.Sandboxes != nil {
 		sandboxes{b.Sandboxes}.register(r)
 	}
+	if b.Previews != nil {
+		previews{b.Previews}.register(r)
+	}
 	if b.Turns != nil {
 		turnList{b.Turns}.register(r)
 	}

@@ -1,8 +1,9 @@
-// Package callfilter restricts the system calls of native sandboxes, as engines do those of containers. Start with Restrict.
+// Package callfilter restricts the system calls of native sandboxes, as engines do those of containers. Start with Program.
 package callfilter
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,30 +22,24 @@ const (
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
 	unix.CLONE_NEWNET
 
-// Restrict lets this thread, and what it executes, make only the system calls that programs need. It needs no_new_privs. In a sandbox with a
-// single user, the supervisor makes namespaces of names, for which commands lack the capability.
-func Restrict(single bool) error { return install(filter(single)) }
-
 // SpareFirst keeps this thread, and what it starts, from signalling process 1, whose own threads signal each other.
 func SpareFirst() error {
 	p := []unix.SockFilter{load(callNumber)}
 	for _, call := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
 		p = append(p, arguments(call, jump(unix.BPF_JEQ, 1, 1, 0), allow())...)
 	}
-	return install(append(p, allow()))
-}
-
-func install(program []unix.SockFilter) error {
-	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	p = append(p, allow())
+	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
 		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	return nil
 }
 
-// filter returns the BPF program. Every call that it does not name is refused; so are those of other architectures. In a sandbox with a
-// single user, commands must not limit the resources of the supervisor.
-func filter(single bool) []unix.SockFilter {
+// Program returns the BPF program that allows only the system calls that programs need. Every call that it does not name is refused; so are
+// those of other architectures. In a sandbox with a single user, commands must not limit the resources of the supervisor, which makes
+// namespaces of names, for which commands lack the capability.
+func Program(single bool) []unix.SockFilter {
 	p := []unix.SockFilter{
 		load(callArch), jump(unix.BPF_JEQ, auditArch, 1, 0), refuse(unix.ENOSYS),
 		load(callNumber), jump(unix.BPF_JGE, x32Calls, 0, 1), refuse(unix.ENOSYS),
@@ -53,14 +48,39 @@ func filter(single bool) []unix.SockFilter {
 		p = append(p, arguments(unix.SYS_PRLIMIT64, anyOf(0)...)...)
 		p = append(p, arguments(unix.SYS_UNSHARE, anyOf(unix.CLONE_NEWUTS)...)...)
 	}
-	for _, call := range allowedCalls {
-		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), allow())
-	}
 	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS)) // its flags are in memory; callers fall back to clone
 	p = append(p, arguments(unix.SYS_CLONE, jump(unix.BPF_JSET, newNamespaces, 1, 0), allow())...)
 	p = append(p, arguments(unix.SYS_SOCKET, anyOf(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)...)...)
 	p = append(p, arguments(unix.SYS_PERSONALITY, anyOf(0, 8, 0x20000, 0x20008, 0xffffffff)...)...)
-	return append(p, refuse(unix.EPERM))
+	return append(p, search(bounds(allowedCalls), false)...)
+}
+
+// bounds returns the numbers at which calls begin or cease to be allowed.
+func bounds(allowed []uint32) (out []uint32) {
+	for _, call := range slices.Sorted(slices.Values(allowed)) {
+		if n := len(out); n > 0 && out[n-1] == call {
+			out = out[:n-1]
+		} else {
+			out = append(out, call)
+		}
+		out = append(out, call+1)
+	}
+	return out
+}
+
+// search looks a call up among the bounds. below is whether it is allowed below the first one. The kernel tries a program with every call
+// when it is installed, so one that compared with each would take longer than all else.
+func search(bounds []uint32, below bool) []unix.SockFilter {
+	switch {
+	case len(bounds) > 0:
+		half := len(bounds) / 2
+		lower := search(bounds[:half], below)
+		upper := search(bounds[half+1:], below == (half%2 == 1))
+		return append(append([]unix.SockFilter{jump(unix.BPF_JGE, bounds[half], uint8(len(lower)), 0)}, lower...), upper...)
+	case below:
+		return []unix.SockFilter{allow()}
+	}
+	return []unix.SockFilter{refuse(unix.EPERM)}
 }
 
 // arguments applies rules to the first argument of a call. A call that they do not allow is refused.

@@ -16,8 +16,8 @@ import (
 // listenTimeout bounds the time from when the endpoint of a supervisor is known until it listens there.
 const listenTimeout = 20 * time.Second
 
-// Dial connects to the supervisor of a started container, which listens, and returns its endpoint too. The connection is made again whenever it is
-// cut, for as long as the container runs. The error is frame.ErrTaken if another process has the container by now.
+// Dial connects to the supervisor of a started container, which listens, and returns its endpoint too. The connection is made again whenever
+// it is cut, for as long as the container runs. The error is frame.ErrTaken if another process has the container by now.
 func (o *Ownership) Dial(ctx context.Context, d driver.Driver, instance, id string) (driver.Stream, driver.Endpoint, error) {
 	dialed, ok := d.(driver.Dialed)
 	if !ok || o.identity == nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // Dialed is a Driver whose supervisors listen. Attach is called for containers of the role Preparer only; the others run
-// the program that program.FindSupervisorFor finds. That listens at DefaultAddress, unless the driver adds another one to a container's Entrypoint:
-// host:port, or the path of a Unix socket.
+// the program that program.FindSupervisorFor finds. That listens at DefaultAddress, unless the driver adds another one to a container's
+// Entrypoint: host:port, or the path of a Unix socket.
 type Dialed interface {
 	// Endpoint returns where the supervisor of a started container listens. It may wait until that is known.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)

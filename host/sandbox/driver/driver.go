@@ -108,10 +108,27 @@ func (c Capabilities) Lacking() (all []string) {
 // ErrUnable wraps machine.ErrUnavailable: the engine answers, and cannot make such a container. Waiting does not help.
 var ErrUnable = fmt.Errorf("%w", machine.ErrUnavailable)
 
+// configured are the limits that are keys of [sandbox].
+func configured() []Limit { return []Limit{MemoryLimit, CPULimit, PidsLimit} }
+
+// NotHeld names the configured limits that sandboxes do without on this machine, in one line for people; "" if there are none.
+func (c Capabilities) NotHeld() string {
+	var names []string
+	for _, l := range c.Lacks {
+		if slices.Contains(configured(), l.Limit) {
+			names = append(names, string(l.Limit))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "not held on this machine: " + strings.Join(names, ", ")
+}
+
 // Without returns the error of a sandbox that relies on one of the limits that a machine lacks, or nil.
 func Without(lacks []Lack, bestEffort bool) error {
 	for _, l := range lacks {
-		if !bestEffort && slices.Contains([]Limit{MemoryLimit, CPULimit, PidsLimit}, l.Limit) {
+		if !bestEffort && slices.Contains(configured(), l.Limit) {
 			return fmt.Errorf(`%w: this machine cannot hold %s: %s. Use a container engine, or write limits = "best-effort" in [sandbox] to do without`,
 				ErrUnable, l.Limit, l.Why)
 		}

@@ -89,7 +89,7 @@ type FileID struct {
 }
 
 // Version is that of the protocol. Both ends come from the same build, so it must be equal.
-const Version = 4
+const Version = 5
 
 // ExecBody starts a command.
 type ExecBody struct {
@@ -141,6 +141,30 @@ const (
 	ToProxy  ConnectKind = "proxy"
 	ToBridge ConnectKind = "bridge"
 )
+
+// DialBody is a TCP port of the loopback interface inside. Reply and Fail end the request when either side has closed the connection.
+type DialBody struct {
+	Port uint16 `json:"port"`
+}
+
+// MaxListened bounds the ports of a ListenReply.
+const MaxListened = 64
+
+// ListenReply has the TCP ports on which programs inside can be reached over loopback, lowest first, without those of the supervisor.
+type ListenReply struct {
+	Ports []uint16 `json:"ports,omitempty"`
+	More  bool     `json:"more,omitempty"` // there are further ones
+}
+
+// Check refuses what no correct supervisor sends.
+func (r ListenReply) Check() error {
+	for i, port := range r.Ports {
+		if i >= MaxListened || port == 0 || i > 0 && r.Ports[i-1] >= port {
+			return fmt.Errorf("%w: listening port %d", ErrProtocol, port)
+		}
+	}
+	return nil
+}
 
 // StopBody says why a command is ended.
 type StopBody struct {

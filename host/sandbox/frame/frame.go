@@ -25,6 +25,8 @@ const (
 	MaxPath = 4096
 	// MaxConnections bounds the connections that are open at the same time; the supervisor delays further ones.
 	MaxConnections = 64
+	// MaxDialed bounds the connections to ports inside that are open at the same time.
+	MaxDialed = 64
 
 	headerSize = 12
 	// maxLinkBody bounds the frames about the connection itself: a few numbers, or two digests.
@@ -64,6 +66,9 @@ const (
 	Renew   Type = 30 // body RenewBody; renews the lease
 	Adopt   Type = 31 // both ways: body AdoptBody; the first frames on a reopened control socket
 	Pause   Type = 33 // body PauseBody
+	Dial    Type = 34 // body DialBody; connects to a port inside; the streams In and Out are the connection, an empty Reply its end
+	Dialed  Type = 35 // the connection that Dial requested is open
+	Listen  Type = 36 // requests the ports on which programs listen; the body is empty, that of the Reply a ListenReply
 	Kept    Type = 32 // requests the background commands; they come as KeptEntry, one per line, followed by an empty Reply
 )
 
@@ -124,9 +129,9 @@ func (side Side) accepts(t Type) bool {
 	switch t {
 	case Data, End, Credit, Drop, Adopt:
 		return true
-	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Pause, Kept, Resize:
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Pause, Kept, Resize, Dial, Listen:
 		return side == SupervisorSide
-	case Welcome, Started, Exit, Reply, Fail, Connect:
+	case Welcome, Started, Exit, Reply, Fail, Connect, Dialed:
 		return side == HostSide
 	}
 	return false
@@ -168,9 +173,9 @@ func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop 
 
 func maxPayload(t Type) uint32 {
 	switch t {
-	case End, Forget, Drop, Kept:
+	case End, Forget, Drop, Kept, Dialed:
 		return 0
-	case Renew, Pause, Adopt, Connect:
+	case Renew, Pause, Adopt, Connect, Dial, Listen:
 		return maxLinkBody
 	case Credit:
 		return 4

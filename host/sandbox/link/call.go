@@ -25,6 +25,8 @@ type Call struct {
 	// room is the number of bytes that each stream may still deliver; only the link's goroutine uses it.
 	room [2]int64
 
+	dialed chan struct{} // closed once the connection that it stands for is open; nil for other calls
+
 	// The remaining fields are used by commands.
 	isCommand bool
 	isStarted bool // only the link's goroutine uses it
@@ -76,6 +78,20 @@ func (c *Call) start(p []byte) error {
 	c.isStarted = true
 	c.started <- b
 	return nil
+}
+
+// connected handles the news that a connection is open. Only the link's goroutine closes the channel.
+func (c *Call) connected() error {
+	if c.dialed == nil {
+		return fmt.Errorf("%w: a connection that was not asked for", frame.ErrProtocol)
+	}
+	select {
+	case <-c.dialed:
+		return fmt.Errorf("%w: a connection that opens twice", frame.ErrProtocol)
+	default:
+		close(c.dialed)
+		return nil
+	}
 }
 
 func (c *Call) finish(a answer) {

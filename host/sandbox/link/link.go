@@ -5,7 +5,7 @@
 // Start with Link. Greet or Adopt precede it, on the bare stream. Serve is its one goroutine, which delivers without blocking. A Call
 // (call.go) is an open request. Commands are in command.go, with live streams in live.go and their results in result.go. File requests are
 // in files.go, file.go and records.go, on top of flow.go: bytes in both directions, then a reply. Connections of programs inside are in
-// connection.go.
+// connection.go, and those to programs inside in dial.go.
 //
 // The package knows nothing of containers, sessions or engines. It does not verify where a supervisor runs, and it does not decide about a
 // container in which a command survives: package sandbox does.
@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -56,6 +57,7 @@ type Link struct {
 	connections *connections // nil if there are no handlers
 	lost        func() error
 	hung        func() error
+	dialed      atomic.Int64 // connections to programs, until the supervisor has closed them
 
 	mu    sync.Mutex
 	calls map[uint32]*Call
@@ -228,6 +230,8 @@ func (l *Link) deliver(f frame.Frame) error {
 		return c.credit.Grant(f.Payload)
 	case frame.Started:
 		return c.start(f.Payload)
+	case frame.Dialed:
+		return c.connected()
 	case frame.Exit, frame.Reply, frame.Fail:
 		a, err := c.decode(f)
 		if err != nil {

@@ -29,6 +29,7 @@ type Driver struct {
 	failed  failure
 
 	supervisor string // set by the probe that works
+	server     server
 
 	mu     sync.Mutex
 	lives  map[string]*life // by id
@@ -79,8 +80,9 @@ func (d *Driver) Ping(ctx context.Context) error {
 // Address implements driver.Locator.
 func (d *Driver) Address() string { return "native" }
 
-// Close removes the control group of all sandboxes, if none is left in it.
+// Close ends the process that starts sandboxes, and removes the control group of all of them if none is left in it.
 func (d *Driver) Close() error {
+	d.server.close()
 	d.groups.close()
 	return nil
 }

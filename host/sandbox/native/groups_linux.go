@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -158,14 +160,26 @@ func settings(controller string, unified bool, c driver.Container) []setting {
 	return []setting{{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false}, {"cpu.cfs_quota_us", quota, false}}
 }
 
-// join puts a process into the groups.
-func (g *group) join(pid int) error {
-	for _, dir := range g.dirs {
-		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return fmt.Errorf("limit a sandbox: %w", err)
+// open opens what a process needs to join the groups: files to write to, and a group of version 2 in which it can start.
+func (g *group) open() (members []*os.File, folder *os.File, err error) {
+	member := "tasks" // unlike that of all threads, it needs no lock of the whole system
+	if g.unified {
+		member = "cgroup.procs"
+	}
+	for _, dir := range slices.Compact(slices.Sorted(maps.Values(g.dirs))) {
+		f, err := os.OpenFile(filepath.Join(dir, member), os.O_WRONLY, 0)
+		if err == nil {
+			members = append(members, f)
+		}
+		if err == nil && g.unified {
+			folder, err = os.Open(dir)
+		}
+		if err != nil {
+			closeFiles(append(members, folder)...)
+			return nil, nil, fmt.Errorf("limit a sandbox: %w", err)
 		}
 	}
-	return nil
+	return members, folder, nil
 }
 
 // shown are the folders whose counters the sandbox may read, by their name below /sys/fs/cgroup.

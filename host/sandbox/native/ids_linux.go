@@ -11,20 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
-)
 
-// mapping is a range of ids: size ids from inside on are those of the host from outside on.
-type mapping struct{ inside, outside, size int }
+	"github.com/flynnhost/flynn/host/sandbox/native/within"
+)
 
 // ids are the users and groups of a sandbox. A sandbox has three kinds: root, which is its supervisor's; the workload's, which is the user that
 // owns the workspace; and a range that the supervisor gives to its helper and, as groups, to commands, to find their processes.
 type ids struct {
-	users, groups []mapping
-	// direct is whether the host may map them by itself. Otherwise the system's programs do, which check them against the user's ranges.
-	direct bool
+	within.IDs
 	// single is why there is one user for the supervisor and the workload; "" if there are more.
 	single string
 }
@@ -39,12 +35,13 @@ const (
 func findIDs() ids {
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 { // as an engine does: the same ids, without root's rights
-		same := []mapping{{0, 0, 1 << 16}}
-		return ids{users: same, groups: same, direct: true}
+		same := []within.Range{{Size: 1 << 16}}
+		return ids{IDs: within.IDs{Users: same, Groups: same}}
 	}
 	several, err := rangesOf(uid, gid)
 	if err != nil {
-		return ids{users: []mapping{{uid, uid, 1}}, groups: []mapping{{gid, gid, 1}}, direct: true, single: err.Error()}
+		own := func(id int) []within.Range { return []within.Range{{Inside: id, Outside: id, Size: 1}} }
+		return ids{IDs: within.IDs{Users: own(uid), Groups: own(gid)}, single: err.Error()}
 	}
 	return several
 }
@@ -54,8 +51,10 @@ func rangesOf(uid, gid int) (ids, error) {
 	if gains, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || gains == 1 {
 		return ids{}, errors.New("this process may not gain privileges, as newuidmap has to (NoNewPrivileges=yes of a unit)")
 	}
-	for _, program := range []string{"newuidmap", "newgidmap"} {
-		if _, err := exec.LookPath(program); err != nil {
+	var programs [2]string
+	for i, program := range []string{"newuidmap", "newgidmap"} {
+		var err error
+		if programs[i], err = exec.LookPath(program); err != nil {
 			return ids{}, errors.New(`there is no newuidmap, with which a user other than root makes sandboxes: install the package "uidmap" (Debian, Ubuntu) or "shadow"`)
 		}
 	}
@@ -72,15 +71,17 @@ func rangesOf(uid, gid int) (ids, error) {
 		return ids{}, err
 	}
 	groupMap, err := arrange(gid, groups)
-	return ids{users: userMap, groups: groupMap}, err
+	return ids{IDs: within.IDs{Users: userMap, Groups: groupMap, Programs: programs}}, err
 }
 
 // arrange maps root and the spare ids to a user's range, and own to itself.
-func arrange(own, from int) ([]mapping, error) {
+func arrange(own, from int) ([]within.Range, error) {
 	if own >= firstSpare && own < firstSpare+spareCount {
 		return nil, fmt.Errorf("the host's user or group %d is one of those that sandboxes use, %d to %d: run Flynn as another one", own, firstSpare, firstSpare+spareCount-1)
 	}
-	return []mapping{{0, from, 1}, {own, own, 1}, {firstSpare, from + 1, spareCount}}, nil
+	return []within.Range{
+		{Outside: from, Size: 1}, {Inside: own, Outside: own, Size: 1}, {Inside: firstSpare, Outside: from + 1, Size: spareCount},
+	}, nil
 }
 
 // subordinate returns the first id of a large enough range that a file gives to a user, by name or number; see subuid(5).
@@ -110,40 +111,4 @@ func subordinate(file string, uid int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s has no range of %d ids for user %s: %s", file, spareCount+1, names[len(names)-1], hint)
-}
-
-// attributes returns how a process starts whose ids are mapped like that.
-func (m ids) attributes(attr *syscall.SysProcAttr) {
-	if !m.direct {
-		return
-	}
-	attr.UidMappings, attr.GidMappings = ranges(m.users), ranges(m.groups)
-	attr.GidMappingsEnableSetgroups = m.single == ""
-}
-
-func ranges(all []mapping) (out []syscall.SysProcIDMap) {
-	for _, m := range all {
-		out = append(out, syscall.SysProcIDMap{ContainerID: m.inside, HostID: m.outside, Size: m.size})
-	}
-	return out
-}
-
-// apply maps the ids of a started process, unless its start did.
-func (m ids) apply(pid int) error {
-	if m.direct {
-		return nil
-	}
-	for _, call := range []struct {
-		program string
-		maps    []mapping
-	}{{"newuidmap", m.users}, {"newgidmap", m.groups}} {
-		args := []string{strconv.Itoa(pid)}
-		for _, one := range call.maps {
-			args = append(args, strconv.Itoa(one.inside), strconv.Itoa(one.outside), strconv.Itoa(one.size))
-		}
-		if said, err := exec.Command(call.program, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", call.program, err, strings.TrimSpace(string(said)))
-		}
-	}
-	return nil
 }

@@ -51,11 +51,11 @@ func TestArrange(t *testing.T) {
 		}
 		inside, outside := map[int]bool{}, map[int]bool{}
 		for _, r := range m {
-			for i := range r.size {
-				if inside[r.inside+i] || outside[r.outside+i] {
+			for i := range r.Size {
+				if inside[r.Inside+i] || outside[r.Outside+i] {
 					t.Fatalf("user %d: an id is mapped twice: %v", own, m)
 				}
-				inside[r.inside+i], outside[r.outside+i] = true, true
+				inside[r.Inside+i], outside[r.Outside+i] = true, true
 			}
 		}
 	}

@@ -2,12 +2,10 @@ package native
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,10 +19,6 @@ import (
 )
 
 const (
-	// setUpTimeout bounds the time until the supervisor executes.
-	setUpTimeout = 10 * time.Second
-	// maxReport bounds why a sandbox could not be set up.
-	maxReport = 4 << 10
 	// ownTasks is added to the workload's process limit for the supervisor's own threads.
 	ownTasks = 32
 )
@@ -41,7 +35,7 @@ var hostFiles = []string{
 // within returns the inside of a sandbox.
 func (d *Driver) within(id string, c driver.Container) within.Config {
 	w := within.Config{
-		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host",
+		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", CPUs: c.CPUs,
 		Files: []within.File{
 			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
@@ -105,54 +99,27 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 			d.groups.remove(id)
 		}
 	}()
-	w.Single = d.ids.single != ""
+	w.Single, w.IDs = d.ids.single != "", d.ids.IDs
 	group, err := d.groups.add(id, c)
 	if err != nil {
 		return nil, err
 	}
 	w.Counters = group.shown()
-	configFar, config, err := os.Pipe()
+	members, folder, err := group.open()
 	if err != nil {
 		return nil, err
 	}
-	report, reportFar, err := os.Pipe()
-	if err != nil {
-		closeFiles(configFar, config)
-		return nil, err
+	files := append([]*os.File{s.inFar, s.outFar, s.far}, members...)
+	if folder != nil {
+		files = append(files, folder)
 	}
-	defer closeFiles(config, report)
-	cmd := &exec.Cmd{
-		Path: d.supervisor, Args: []string{"flynn-sandboxd", within.Word}, Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off"},
-		Stdin: s.inFar, Stdout: s.outFar, Stderr: s.far, ExtraFiles: []*os.File{configFar, reportFar},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: flags(c), AmbientCaps: setUpCapabilities},
-	}
-	d.ids.attributes(cmd.SysProcAttr)
-	err = cmd.Start()
-	closeFiles(configFar, reportFar)
+	pid, process, err := d.server.start(ctx, d.supervisor, within.Request{Config: w, Members: len(members), Folder: folder != nil}, files...)
+	closeFiles(append(members, folder)...)
 	if err != nil {
 		return nil, explain(err)
 	}
-	l = living(cmd)
-	if err = l.setUp(ctx, d.ids, group, w, config, report); err != nil {
-		return nil, errors.Join(err, l.end(context.WithoutCancel(ctx)))
-	}
 	s.started()
-	return l, nil
-}
-
-// flags are the namespaces of a sandbox.
-func flags(c driver.Container) uintptr {
-	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
-	if c.Network != "host" {
-		f |= unix.CLONE_NEWNET
-	}
-	return f
-}
-
-// setUpCapabilities are what the process has in its own namespaces, and nowhere else, until it executes the supervisor.
-var setUpCapabilities = []uintptr{
-	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_RESOURCE,
-	unix.CAP_SYS_PTRACE,
+	return living(pid, process), nil
 }
 
 // explain says what an error of the start of a process in namespaces means.
@@ -173,46 +140,17 @@ type life struct {
 	gone  chan struct{} // closed when it has ended; nil if another process started it
 }
 
-// living returns the life of a started process, and reaps it.
-func living(cmd *exec.Cmd) *life {
-	l := &life{pid: cmd.Process.Pid, gone: make(chan struct{})}
+// living returns the life of a started process.
+func living(pid int, process *os.File) *life {
+	l := &life{pid: pid, gone: make(chan struct{})}
 	if p, ok := ps.Find(l.pid); ok {
 		l.began = p.Started
 	}
 	go func() {
 		defer close(l.gone)
-		_ = cmd.Wait()
+		within.AwaitEnd(process)
 	}()
 	return l
-}
-
-// setUp has the process set itself up.
-func (l *life) setUp(ctx context.Context, mapped ids, group *group, w within.Config, config, report *os.File) error {
-	if err := group.join(l.pid); err != nil {
-		return err
-	}
-	if err := mapped.apply(l.pid); err != nil {
-		return err
-	}
-	deadline := time.Now().Add(setUpTimeout)
-	if until, ok := ctx.Deadline(); ok && until.Before(deadline) {
-		deadline = until
-	}
-	if err := errors.Join(config.SetDeadline(deadline), report.SetDeadline(deadline)); err != nil {
-		return err
-	}
-	if err := json.NewEncoder(config).Encode(w); err != nil {
-		return fmt.Errorf("send the configuration: %w", err)
-	}
-	_ = config.Close()
-	said, err := io.ReadAll(io.LimitReader(report, maxReport))
-	switch {
-	case err != nil:
-		return fmt.Errorf("it was not set up in time: %w", err)
-	case len(said) > 0:
-		return errors.New(string(said))
-	}
-	return nil
 }
 
 // regain returns the life that a record names.

@@ -2,9 +2,9 @@
 // reading, its workspace, and nothing else of the machine. It needs no service and no root. Where a user has a range of ids (subuid(5)),
 // the supervisor and the workload have different users, as in a container.
 //
-// Start with New. The process is flynn-sandboxd, which sets the sandbox up from inside (package within) and then is the supervisor that
-// every sandbox has, so commands, files, the proxy, bridges and the kill ladder are the same as in containers. ids_linux.go maps users and
-// groups, launch_linux.go starts the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
+// Start with New. A process of flynn-sandboxd (server_linux.go) starts the first process of each sandbox (package within), which executes the
+// supervisor that every sandbox has, so commands, files, the proxy, bridges and the kill ladder are the same as in containers. ids_linux.go
+// finds the users and groups, launch_linux.go describes the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
 // record (record_linux.go), which names its process and when that began.
 //
 // This driver has no images, volumes, services and other runtimes, and no networks but none, host and the proxy. Capabilities has the limits

@@ -76,7 +76,7 @@ func manager(t testing.TB) *sandbox.Manager {
 // TestWhatASandboxSees runs commands that look for the host.
 func TestWhatASandboxSees(t *testing.T) {
 	if isolate.Test(t) {
-		look(t, ".flynn-sandboxd bash exe ps ")
+		look(t, ".flynn-sandboxd bash ps ")
 	}
 }
 
@@ -207,6 +207,7 @@ func asUser(t *testing.T) bool {
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("as another user: %v\n%s", err, out)
 	}
+	t.Logf("as another user:\n%s", out)
 	return false
 }
 

@@ -205,8 +205,8 @@ func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.Cance
 	}
 }
 
-// welcome handles a connection at the control socket. Commands inside have another user id than the supervisor, so most of their attempts fail
-// at the first check.
+// welcome handles a connection at the control socket. Commands inside have another user id than the supervisor, so most of their attempts
+// fail at the first check.
 func (r *Reconciler) welcome(ctx context.Context, conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
 	if uid, err := peercred.UID(conn); err != nil || uid != left.Peer {
 		return nil, errors.Join(link.ErrStranger, err)

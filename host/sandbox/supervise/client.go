@@ -53,7 +53,7 @@ func (c *client) run() {
 	defer c.socket.Close()
 	go c.carryOut()
 	c.carryIn()
-	c.shutdown()
+	endWriting(c.socket)
 	_ = c.socket.SetReadDeadline(time.Now().Add(lingerTime))
 	if c.gone.Load() {
 		c.cut()
@@ -118,9 +118,9 @@ func (c *client) send(t frame.Type, stream uint8, payload []byte) {
 	c.o.s.send(frame.Frame{Type: t, Stream: stream, ID: c.id, Payload: payload})
 }
 
-// shutdown tells the program that no more data will come.
-func (c *client) shutdown() {
-	raw, err := c.socket.SyscallConn()
+// endWriting tells the program that no more data will come.
+func endWriting(socket *os.File) {
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return
 	}

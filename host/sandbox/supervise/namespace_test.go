@@ -22,15 +22,8 @@ import (
 // the only place on a machine where the code below may kill.
 const inNamespace = "FLYNN_TEST_NAMESPACE"
 
-// TestMain lets this program be the parked helper, as the supervisor's own program is.
+// TestMain lets this program be those that tests start.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == parkedWord {
-		if err := runParked(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if len(os.Args) == 3 && os.Args[1] == allocatorWord {
 		if err := allocate(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -104,7 +97,7 @@ func pidsGroup(t *testing.T, limit int) string {
 func newTestSupervisor(t *testing.T) *supervisor {
 	t.Helper()
 	hello := frame.HelloBody{UID: 1000, GID: 1000, Workspace: "/"}
-	warmThreads(spareThreads)
+	<-warmThreads(spareThreads)
 	sp, err := newSpawner(hello)
 	if err != nil {
 		t.Fatal(err)

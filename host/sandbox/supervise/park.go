@@ -3,24 +3,17 @@
 package supervise
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// parkedWord as the first argument makes this program a parked helper; the environment names the user.
 const (
-	parkedWord  = "parked"
-	parkedUID   = "FLYNN_PARKED_UID"
-	parkedGID   = "FLYNN_PARKED_GID"
-	parkedFD    = 3
 	parkTimeout = 10 * time.Second
 	shotTimeout = time.Second
 )
@@ -56,16 +49,7 @@ func (g *guard) park() error {
 	if err := unix.SetNonblock(pair[1], false); err != nil {
 		return fmt.Errorf("park helper: %w", err)
 	}
-	g.spawner.mu.Lock()
-	helper, err := g.spawner.fork("/proc/self/exe", []string{"flynn-sandboxd", parkedWord}, &syscall.ProcAttr{
-		Dir: "/",
-		Env: []string{
-			"GOMAXPROCS=1", "GOGC=off",
-			parkedUID + "=" + strconv.Itoa(g.uid), parkedGID + "=" + strconv.Itoa(g.gid),
-		},
-		Files: []uintptr{uintptr(g.spawner.null), uintptr(g.spawner.null), 2, uintptr(pair[1])},
-	})
-	g.spawner.mu.Unlock()
+	helper, err := g.spawner.copyOf(beParked, unsafe.Pointer(newParked(pair[1], g.uid, g.gid)))
 	if err == nil {
 		err = expect(line, parkTimeout)
 	}
@@ -110,65 +94,84 @@ func (g *guard) fire(use func(shot func() bool)) {
 	_ = g.park() // at the limit this fails; the next call tries again
 }
 
-// runParked is the main function of the helper. It runs on one thread and allocates nothing once it waits, so it needs no other thread when
-// fired.
-func runParked() error {
-	runtime.LockOSThread()
-	uid, err1 := strconv.Atoi(os.Getenv(parkedUID))
-	gid, err2 := strconv.Atoi(os.Getenv(parkedGID))
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	if uid <= 0 || gid <= 0 || os.Getppid() != 1 {
-		return errors.New("a parked helper is started by the supervisor only")
-	}
-	byteAt := [1]byte{'r'}
-	if !parkedWrite(&byteAt) || !parkedRead(&byteAt) {
-		return nil
-	}
-	if err := borrowUser(uid, gid); err != nil {
-		return err
-	}
-	for {
-		_ = unix.Kill(-1, unix.SIGKILL)
-		if !parkedWrite(&byteAt) || !parkedRead(&byteAt) {
-			return nil
-		}
-	}
+// parked is what the helper needs. The helper is a copy of one thread of this process (package rawfork): it executes no program, allocates
+// nothing, and its signals are blocked.
+type parked struct {
+	line, uid, gid, own    uintptr
+	real, effective, saved uint32 // as the kernel reports them
+	message                [1]byte
 }
 
 // nobodys is an id that no process has. A workload that happens to have it uses the next one.
 const nobodys = firstTag + tagCount
 
-// borrowUser changes this thread only, which is all that the kernel checks, and verifies the change.
-func borrowUser(uid, gid int) error {
-	own := nobodys
-	if uid == own {
-		own++
+func newParked(line, uid, gid int) *parked {
+	h := &parked{line: uintptr(line), uid: uintptr(uid), gid: uintptr(gid), own: nobodys, message: [1]byte{'r'}}
+	if h.own == h.uid {
+		h.own++
 	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)); e != 0 {
-		return fmt.Errorf("become group %d: %w", gid, e)
-	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(own), uintptr(uid), uintptr(own)); e != 0 {
-		return fmt.Errorf("borrow user %d: %w", uid, e)
-	}
-	if r, e, s := unix.Getresuid(); r != own || e != uid || s != own {
-		return fmt.Errorf("borrow user %d: ids are %d, %d, %d", uid, r, e, s)
-	}
-	return nil
+	return h
 }
 
-func parkedWrite(b *[1]byte) bool {
-	n, err := unix.Write(parkedFD, b[:])
-	return n == 1 && err == nil
-}
-
-func parkedRead(b *[1]byte) bool {
+// beParked is the helper. It returns when the supervisor closes its end of the socket.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func beParked(arg unsafe.Pointer) {
+	h := (*parked)(arg)
+	h.closeOthers()
+	if !h.answer() || !h.borrowUser() {
+		return
+	}
 	for {
-		n, err := unix.Read(parkedFD, b[:])
-		if err == unix.EINTR {
-			continue
+		syscall.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
+		if !h.answer() {
+			return
 		}
-		return n == 1 && err == nil
 	}
+}
+
+// answer sends a byte and waits for the next request.
+//
+//go:nosplit
+//go:norace
+func (h *parked) answer() bool {
+	at := uintptr(unsafe.Pointer(&h.message))
+	if n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.line, at, 1); n != 1 || e != 0 {
+		return false
+	}
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, h.line, at, 1)
+	return n == 1 && e == 0
+}
+
+// mostOpen is above the descriptors that the supervisor may have, see package docker.
+const mostOpen = 1024
+
+// closeOthers closes the copies of the supervisor's descriptors, so that their other ends notice when the supervisor closes one.
+//
+//go:nosplit
+//go:norace
+func (h *parked) closeOthers() {
+	_, _, below := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, h.line-1, 0)
+	_, _, above := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, h.line+1, uintptr(^uint32(0)), 0)
+	if below == 0 && above == 0 {
+		return
+	}
+	for fd := uintptr(0); fd < mostOpen; fd++ { // Linux before 5.9
+		if fd != h.line {
+			syscall.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+		}
+	}
+}
+
+// borrowUser takes the workload's user, and reports whether it has.
+//
+//go:nosplit
+//go:norace
+func (h *parked) borrowUser() bool {
+	_, _, e1 := syscall.RawSyscall(unix.SYS_SETRESGID, h.gid, h.gid, h.gid)
+	_, _, e2 := syscall.RawSyscall(unix.SYS_SETRESUID, h.own, h.uid, h.own)
+	_, _, e3 := syscall.RawSyscall(unix.SYS_GETRESUID, uintptr(unsafe.Pointer(&h.real)), uintptr(unsafe.Pointer(&h.effective)), uintptr(unsafe.Pointer(&h.saved)))
+	return e1 == 0 && e2 == 0 && e3 == 0 && h.real == uint32(h.own) && h.effective == uint32(h.uid) && h.saved == uint32(h.own)
 }

@@ -13,10 +13,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/rawfork"
 )
 
 // Tags are supplementary group ids. The range is mapped by a user namespace of 65536 ids, and is above the ids that images use.
@@ -178,11 +180,27 @@ func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*chi
 	var pid int
 	var err error
 	unrelaxed(func() { pid, err = syscall.ForkExec(path, argv, attr) })
+	c, err := s.enroll(pid, err)
+	if err != nil && err != errNoRoom {
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	return c, err
+}
+
+// copyOf starts a copy of a thread of this process, which runs a function; see package rawfork.
+func (s *spawner) copyOf(run func(unsafe.Pointer), arg unsafe.Pointer) (*child, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.enroll(rawfork.Start(0, rawfork.Anywhere, run, arg))
+}
+
+// enroll registers a process that was started, if it was. s.mu is held.
+func (s *spawner) enroll(pid int, err error) (*child, error) {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, errNoRoom
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", path, err)
+		return nil, err
 	}
 	c := &child{pid: pid, handle: -1, exited: make(chan struct{})}
 	s.children[pid] = c

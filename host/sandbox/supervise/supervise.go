@@ -31,7 +31,7 @@ import (
 const maxRequests = 512
 
 // Run serves the host on the standard streams until stdin ends. args follow the program's name: the nonce, or the word that makes this
-// process a parked helper or change the owner of a volume.
+// process change the owner of a volume.
 func Run(args []string) error {
 	if done, err := runOther(args); done {
 		return err
@@ -47,9 +47,6 @@ func Run(args []string) error {
 
 // runOther does what an argument names instead of supervising, and reports whether there was one.
 func runOther(args []string) (done bool, err error) {
-	if len(args) == 1 && args[0] == parkedWord {
-		return true, runParked()
-	}
 	if len(args) > 0 && args[0] == ownWord {
 		return true, runOwn(args[1:])
 	}
@@ -87,8 +84,9 @@ type supervisor struct {
 	stilled map[int]bool // processes that are stopped while the container is idle; used by the reading goroutine only
 	// running counts the commands that have started and are not over, started all that have started.
 	running, started atomic.Int64
-	shell            string // runs scripts
-	handles          bool   // the kernel supports pidfds
+	dialed           atomic.Int64 // open connections of the host to programs
+	shell            string       // runs scripts
+	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
 	// transfers holds a token for each running transfer.
@@ -201,7 +199,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	dropHandlers()
 	spareProcessor()
-	warmThreads(spareThreads)
+	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
@@ -220,9 +218,8 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	if err := s.guard.park(); err != nil {
-		return err
-	}
+	parked := make(chan error, 1)
+	go func() { parked <- s.guard.park() }()
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()
@@ -238,7 +235,12 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	welcome.ControlSocket = s.changeStream()
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
-	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	if err := <-parked; err != nil {
+		return err
+	}
+	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+	<-warm // before any command runs
+	return err
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.
@@ -285,8 +287,10 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 	case frame.Stop, frame.Signal, frame.Forget, frame.Resize:
 		return s.control(f)
 	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
-		frame.Import, frame.Export, frame.Remove, frame.Stat:
+		frame.Import, frame.Export, frame.Remove, frame.Stat, frame.Listen:
 		return s.open(f)
+	case frame.Dial:
+		return s.openDial(f)
 	case frame.Renew:
 		return s.lease.renew(f.Payload)
 	case frame.Pause:
@@ -384,6 +388,8 @@ func (s *supervisor) open(f frame.Frame) error {
 		return openTransfer(s, f, s.files.remove)
 	case frame.Stat:
 		return openTransfer(s, f, s.files.stat)
+	case frame.Listen:
+		return openTransfer(s, f, s.listening)
 	default:
 		return openTransfer(s, f, s.files.list)
 	}

@@ -16,25 +16,28 @@ import (
 // reaper, the file threads, the starter, one scan, the short commands, the transfers, and the runtime's own.
 const spareThreads = 20
 
-// warmThreads makes the runtime create n threads in advance. It keeps them for ever, so it never needs a new one later, when the process
-// limit may refuse it; a Go program crashes when that happens.
-func warmThreads(n int) {
-	var arrived, done sync.WaitGroup
-	release := make(chan struct{})
-	for range n {
-		arrived.Add(1)
-		done.Add(1)
-		go func() {
-			defer done.Done()
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			arrived.Done()
-			<-release
-		}()
-	}
-	arrived.Wait()
-	close(release)
-	done.Wait()
+// warmThreads makes the runtime create n threads in advance, and closes the channel that it returns once it has. It keeps them for ever, so it
+// never needs a new one later, when the process limit may refuse it; a Go program crashes when that happens.
+func warmThreads(n int) (warm <-chan struct{}) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		var arrived, done sync.WaitGroup
+		release := make(chan struct{})
+		for range n {
+			arrived.Add(1)
+			done.Go(func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				arrived.Done()
+				<-release
+			})
+		}
+		arrived.Wait()
+		close(release)
+		done.Wait()
+	}()
+	return over
 }
 
 // lowest is the nice value of commands. They share the container's CPU time with us, and however many they are we must be able to run: to

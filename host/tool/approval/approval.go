@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -32,9 +33,16 @@ type Config struct {
 	// SelfApprove reports whether a requester ("instance:platform-id") may grant his own requests: true for the
 	// local frontends, where requester and owner are one. Nil: nobody may.
 	SelfApprove func(requester message.SenderKey) bool
+	// Sandboxes tells what a sandbox does not hold. It may be nil.
+	Sandboxes Sandboxes
 	// Lifetime is how long a request waits, and a grant is valid. Default: 15 min
 	Lifetime time.Duration
 	Now      func() time.Time
+}
+
+// Sandboxes describes what makes the sandboxes.
+type Sandboxes interface {
+	Engine() driver.Capabilities
 }
 
 // Errors of a decision or of its use.

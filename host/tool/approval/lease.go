@@ -168,6 +168,8 @@ type Offer struct {
 	SessionShell string
 	// Unshown names the files that a command line depends on without naming them: "Makefile (make)".
 	Unshown []string
+	// NotHeld names the limits that the call's sandbox does without; "" if there are none.
+	NotHeld string
 }
 
 // Offer returns the possible leases of a request.
@@ -188,6 +190,9 @@ func (s *Service) Offer(a consent.Approval) Offer {
 	var call struct{ Command *string }
 	if a.Reach == ReachShell && json.Unmarshal(a.Args, &call) == nil && call.Command != nil {
 		o.Unshown = shell.Unshown(*call.Command, a.Where != onHost)
+	}
+	if a.Where != "" && a.Where != onHost && s.config.Sandboxes != nil {
+		o.NotHeld = s.config.Sandboxes.Engine().NotHeld()
 	}
 	return o
 }

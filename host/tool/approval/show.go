@@ -77,12 +77,15 @@ func value(v any) string {
 	return string(data)
 }
 
-// Text is the notice of a request in a chat: Markdown of at most four lines, with the call first. The text of a model or a
+// Text is the notice of a request in a chat: Markdown of at most five lines, with the call first. The text of a model or a
 // stranger can neither break out of its markup nor hide in it. Details has the rest.
 func Text(a consent.Approval, o Offer, now time.Time) string {
 	lines := []string{
 		"**Approve?** " + code(shortened(brief(a.Args), maxBrief)),
 		fmt.Sprintf("%s %s, agent %s, asked by %s", code(a.Tool), place(a.Where), plain(a.Agent), plain(string(a.Requester))),
+	}
+	if o.NotHeld != "" {
+		lines = append(lines, "Limits "+plain(o.NotHeld))
 	}
 	if len(o.Unshown) > 0 {
 		lines = append(lines, "Not shown, but followed: "+plain(shortened(strings.Join(o.Unshown, "; "), maxBrief)))
@@ -145,6 +148,9 @@ func Details(a consent.Approval, o Offer, now time.Time) string {
 	fmt.Fprintf(&b, ", agent %s, asked by %s.\n", plain(a.Agent), plain(string(a.Requester)))
 	if len(o.Unshown) > 0 {
 		fmt.Fprintf(&b, "\n- not shown, but followed: %s", plain(strings.Join(o.Unshown, "; ")))
+	}
+	if o.NotHeld != "" {
+		fmt.Fprintf(&b, "\n- limits %s", plain(o.NotHeld))
 	}
 	for _, r := range a.Reasons {
 		fmt.Fprintf(&b, "\n- %s", plain(r))

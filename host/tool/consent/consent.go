@@ -114,6 +114,8 @@ const (
 	AuditErased       = "person_erased" // what the host had of a sender was deleted
 	AuditTerminal     = "terminal"      // a person opened a terminal in a sandbox
 	AuditTerminalEnd  = "terminal_ended"
+	AuditPreview      = "preview" // a person opened a preview of a port in a sandbox
+	AuditPreviewEnd   = "preview_ended"
 	AuditConfigured   = "configured" // flynn.toml was edited
 )
 

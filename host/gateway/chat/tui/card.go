@@ -129,6 +129,7 @@ func (c *card) lines(p paper) []string {
 		field(name, written(args[name]))
 	}
 	field("not shown, but followed", strings.Join(a.Unshown, "; "))
+	field("limits", a.NotHeld)
 	for _, r := range a.Reasons {
 		field("because", r)
 	}

@@ -11,6 +11,7 @@ export class Actions {
     byId("share").addEventListener("click", () => this.share());
     byId("rename").addEventListener("click", () => this.rename());
     for (const format of ["markdown", "jsonl"]) byId("export-" + format).addEventListener("click", () => this.export(format));
+    byId("show-previews").addEventListener("click", () => this.previews());
     byId("naming").addEventListener("submit", () => this.named());
     byId("cancel-name").addEventListener("click", () => byId("name-dialog").close());
     const menu = byId("actions");
@@ -38,6 +39,12 @@ export class Actions {
       await navigator.clipboard.writeText(location.href);
       this.hooks.say(t("chat.copied"));
     });
+  }
+
+  // previews goes to the ports of the conversation's sandbox. Only conversations of this page have the name of their scope.
+  previews() {
+    const [channel, id] = this.hooks.here();
+    location.hash = "previews" + (["web", "terminal", "console"].includes(channel) ? "/" + encodeURIComponent(channel + ":" + id) : "");
   }
 
   rename() {

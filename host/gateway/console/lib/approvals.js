@@ -93,6 +93,7 @@ export class Approvals {
       el("h2", { id: title }, "Allow ", el("b", {}, revealed(a.tool)), " to run ", el("b", {}, revealed(place(a.where))), "?"),
       el("p", { class: "small" }, revealed(`Agent ${a.agent}, asked by ${a.requester}`), elsewhere ? [", in ", el("a", { href: conversation(a.session) }, revealed(a.session))] : null),
       a.not_shown?.length ? el("p", { class: "unshown" }, "Not shown, but followed: ", revealed(a.not_shown.join("; "))) : null,
+      a.not_held ? el("p", { class: "unshown limits" }, "Limits ", revealed(a.not_held)) : null,
       el("details", {}, el("summary", { class: "small" }, "Why, and what each answer allows"),
         el("dl", {},
           (a.reasons ?? []).flatMap((r) => fact("Because", r)),

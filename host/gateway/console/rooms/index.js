@@ -11,6 +11,7 @@ export const rooms = [
   { name: "policies", group: "safety", least: "owner", load: () => import("./policies.js") },
   { name: "timeline", group: "safety", least: "owner", load: () => import("./timeline.js") },
   { name: "sandboxes", group: "safety", least: "owner", load: () => import("./sandboxes.js") },
+  { name: "previews", group: "safety", least: "guest", load: () => import("./previews.js") },
   { name: "agents", group: "agents", least: "owner", load: () => import("./agents.js") },
   { name: "schedules", group: "agents", least: "owner", load: () => import("./schedules.js") },
   { name: "memory", group: "agents", least: "owner", load: () => import("./memory.js") },

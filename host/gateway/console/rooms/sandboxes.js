@@ -31,6 +31,6 @@ function Live() {
     { title: t("sandboxes.memory"), number: true, cell: (s) => used(s.memory, s.memory_limit, bytes) },
     { title: t("sandboxes.tasks"), number: true, cell: (s) => used(s.tasks, s.tasks_limit, number) },
     { title: t("sandboxes.processes"), cell: (s) => s.processes.map((p) => html`<div key=${p.id}><${Badge} kind=${p.running ? "info" : ""}>${p.id}<//> <code><${Text}>${p.command}<//></code></div>`) },
-    { title: t("sandboxes.look"), cell: (s) => html`<div><a href=${address("files", s.id)}>${t("sandboxes.files")}</a></div><div><a href=${address("terminal", s.id)}>${t("sandboxes.terminal")}</a></div>` },
+    { title: t("sandboxes.look"), cell: (s) => html`<div><a href=${address("files", s.id)}>${t("sandboxes.files")}</a></div><div><a href=${address("terminal", s.id)}>${t("sandboxes.terminal")}</a></div><div><a href=${"#previews/" + encodeURIComponent(s.session.slice(0, s.session.lastIndexOf(":")))}>${t("sandboxes.ports")}</a></div>` },
   ]} />`}<//><//>`;
 }

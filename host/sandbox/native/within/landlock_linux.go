@@ -1,7 +1,6 @@
 package within
 
 import (
-	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -32,60 +31,37 @@ func rightsOf(version uintptr) uint64 {
 // landlock is a second wall behind the view: whatever a command manages to mount or to reach, it writes below the folders of the view that are
 // for writing and nowhere else. It reaches no abstract socket of the host either, which a sandbox with the host's network would share, and
 // signals nothing outside. A kernel that has none of this, or only a part, leaves it to the view.
-func (c Config) landlock() error {
+func (c Config) landlock(p *plan) {
 	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
-		return nil
+		return
 	}
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: rightsOf(version)}
+	p.step("restrict files and signals")
+	attr := &unix.LandlockRulesetAttr{Handled_access_fs: rightsOf(version)}
 	if version >= 6 {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	rules, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if e != 0 {
-		return e
+	_, rules := p.descriptor(unix.SYS_LANDLOCK_CREATE_RULESET, hold(p, attr), unsafe.Sizeof(*attr), 0)
+	allow := func(path string, rights uint64) {
+		if p.paths[clean(path)] == file {
+			rights &= fileRights
+		}
+		beneath := &unix.LandlockPathBeneathAttr{Allowed_access: rights & attr.Handled_access_fs}
+		p.open(path, &beneath.Parent_fd)
+		p.do(unix.SYS_LANDLOCK_ADD_RULE, 0, unix.LANDLOCK_RULE_PATH_BENEATH, hold(p, beneath), 0).with(0, rules)
+		p.close(&beneath.Parent_fd)
 	}
-	defer unix.Close(int(rules))
-	allowed := map[string]uint64{"/": readRights, "/proc": writeRights, "/dev": writeRights | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV}
-	for _, folder := range []string{"/tmp", "/dev/shm"} {
-		allowed[folder] = attr.Handled_access_fs
-	}
+	allow("/", readRights)
+	allow("/proc", writeRights)
+	allow("/dev", writeRights|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	allow("/tmp", attr.Handled_access_fs)
+	allow("/dev/shm", attr.Handled_access_fs)
 	for _, m := range c.Mounts {
 		if !m.ReadOnly {
-			allowed[m.Target] = attr.Handled_access_fs
+			allow(m.Target, attr.Handled_access_fs)
 		}
 	}
-	for path, rights := range allowed {
-		if err := allow(int(rules), path, rights&attr.Handled_access_fs); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0); e != 0 {
-		return e
-	}
-	return nil
-}
-
-// allow adds a rule for a folder and all below it, or for a file.
-func allow(rules int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	var info unix.Stat_t
-	if err := unix.Fstat(fd, &info); err != nil {
-		return err
-	}
-	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= fileRights
-	}
-	beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	if _, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&beneath)), 0, 0, 0); e != 0 {
-		return e
-	}
-	return nil
+	p.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	p.do(unix.SYS_LANDLOCK_RESTRICT_SELF, 0, 0).with(0, rules)
+	p.close(rules)
 }

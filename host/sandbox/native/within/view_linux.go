@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,106 +19,141 @@ const (
 	sharedBytes = 64 << 20 // of /dev/shm
 )
 
-// devices are those that every program may use.
-var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+// kind is what is known of a path of the view, before the view exists.
+type kind uint8
 
-// hiddenFiles and hiddenFolders of /proc say much about the host, or change it; protected ones can be read. They are those that engines hide.
-var (
-	hiddenFiles     = []string{"/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/interrupts"}
-	hiddenFolders   = []string{"/proc/acpi", "/proc/asound", "/proc/scsi"}
-	protectedInProc = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+const (
+	unknown   kind = iota
+	directory      // one of the view's own, in memory
+	file
+	link
+	foreign // a mounted folder, whose content is not known
 )
 
-// view makes the sandbox's files the root of this process.
-func (c Config) view() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts to this process: %w", err)
-	}
-	if err := c.memory("/", rootBytes, 0o755); err != nil {
-		return err
-	}
+// clean returns a path without slashes at its ends, as plan.paths has it.
+func clean(path string) string { return strings.Trim(filepath.Clean("/"+path), "/") }
+
+// view makes the sandbox's files the root of the process.
+func (c Config) view(p *plan) error {
+	p.step("keep mounts to the process")
+	p.do(unix.SYS_MOUNT, p.text(""), p.text("/"), 0, unix.MS_REC|unix.MS_PRIVATE, 0)
+	p.step("mount memory for the view of files")
+	p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(c.Root), p.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, p.text(fmt.Sprintf("mode=755,size=%d", rootBytes)))
+	p.do(unix.SYS_OPENAT, uintptr(cwd), p.text(c.Root), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC).out = &p.root
 	for _, name := range c.Host {
-		if err := c.show(name); err != nil {
+		if err := p.show(name); err != nil {
 			return err
 		}
 	}
-	for _, folder := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys", "/proc", "/dev", "/tmp"} {
-		if err := os.MkdirAll(c.at(folder), 0o755); err != nil {
+	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys"} {
+		if err := p.make(name, directory); err != nil {
 			return err
 		}
 	}
 	for _, f := range c.Files {
-		if err := os.WriteFile(c.at(f.Path), []byte(f.Text), 0o644); err != nil {
+		if err := p.write(f); err != nil {
 			return err
 		}
 	}
-	steps := []func() error{
+	steps := []func(*plan) error{
 		c.devices, c.processes, c.counters,
-		func() error { return c.memory("/tmp", tmpBytes, 0o1777) },
-		c.mounts, c.pivot,
+		func(p *plan) error { return p.memory("/tmp", tmpBytes, 0o1777) },
+		c.mounts,
 	}
 	for _, do := range steps {
-		if err := do(); err != nil {
+		if err := do(p); err != nil {
 			return err
 		}
 	}
+	c.pivot(p)
 	return nil
 }
 
-// at returns where a path of the view is before the view is the root.
+// at returns where a path of the view is before the view is the root. It is for paths that are the view's own.
 func (c Config) at(path string) string { return filepath.Join(c.Root, path) }
 
-// memory mounts a folder in memory.
-func (c Config) memory(path string, bytes int64, mode fs.FileMode) error {
-	if err := c.folder(path); err != nil {
-		return err
-	}
-	unixMode := uint32(mode.Perm())
-	if mode&0o1000 != 0 {
-		unixMode |= 0o1000
-	}
-	options := fmt.Sprintf("mode=%o,size=%d", unixMode, bytes)
-	if err := unix.Mount("flynn", c.at(path), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		return fmt.Errorf("mount memory at %s: %w", path, err)
+// open opens a path of the view. A link on the way could lead out of the view, so none is followed.
+func (p *plan) open(path string, fd *int32) *int32 {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_IN_ROOT}
+	p.do(unix.SYS_OPENAT2, 0, p.text("/"+clean(path)), hold(p, how), unsafe.Sizeof(*how)).with(0, &p.root).out = fd
+	return fd
+}
+
+// make makes a folder or an empty file of the view, and the folders above, if they are missing.
+func (p *plan) make(path string, what kind) error {
+	here, parent := "", ""
+	parts := strings.Split(clean(path), "/")
+	for i, part := range parts {
+		parent, here = here, strings.TrimPrefix(here+"/"+part, "/")
+		wanted := directory
+		if i == len(parts)-1 {
+			wanted = what
+		}
+		switch known := p.paths[here]; {
+		case known == link:
+			return fmt.Errorf("%s passes through a link at /%s", path, here)
+		case known != unknown:
+			continue
+		}
+		p.step("make /" + here)
+		at, name := &p.root, here
+		if p.paths[parent] == foreign { // the sandbox may change it meanwhile
+			at, name = p.open(parent, new(int32)), part
+		}
+		if wanted == directory {
+			p.do(unix.SYS_MKDIRAT, 0, p.text(name), 0o755).with(0, at).forgive = forgiveExisting
+		} else {
+			p.do(unix.SYS_MKNODAT, 0, p.text(name), unix.S_IFREG|0o644, 0).with(0, at).forgive = forgiveExisting
+		}
+		p.paths[here] = wanted
+		if at != &p.root {
+			p.close(at)
+			p.paths[here] = foreign
+		}
 	}
 	return nil
 }
 
-// folder makes a folder of the view, and its parents, if they are missing. A link on the way would lead out of the view, so there must be none.
-func (c Config) folder(path string) error { return c.make(path, true) }
-
-func (c Config) make(path string, isFolder bool) error {
-	parts := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
-	here := c.Root
-	for i, part := range parts {
-		if part == "" {
-			continue
-		}
-		here = filepath.Join(here, part)
-		info, err := os.Lstat(here)
-		last := i == len(parts)-1
-		switch {
-		case err == nil && info.Mode()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s passes through a link at %s", path, strings.TrimPrefix(here, c.Root))
-		case err == nil:
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		case last && !isFolder:
-			err = os.WriteFile(here, nil, 0o644)
-			if err != nil {
-				return err
-			}
-		default:
-			if err := os.Mkdir(here, 0o755); err != nil {
-				return err
-			}
-		}
+// write makes a small file.
+func (p *plan) write(f File) error {
+	if err := p.make(filepath.Dir(f.Path), directory); err != nil {
+		return err
 	}
+	p.step("write " + f.Path)
+	c, fd := p.descriptor(unix.SYS_OPENAT, 0, p.text(clean(f.Path)), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	c.with(0, &p.root)
+	p.do(unix.SYS_WRITE, 0, p.text(f.Text), uintptr(len(f.Text))).with(0, fd).want = uintptr(len(f.Text))
+	p.close(fd)
+	p.paths[clean(f.Path)] = file
+	return nil
+}
+
+// link makes a link.
+func (p *plan) link(to, path string) error {
+	if err := p.make(filepath.Dir(path), directory); err != nil {
+		return err
+	}
+	p.step("make the link " + path)
+	p.do(unix.SYS_SYMLINKAT, p.text(to), 0, p.text(clean(path))).with(1, &p.root)
+	p.paths[clean(path)] = link
+	return nil
+}
+
+// memory mounts a folder in memory.
+func (p *plan) memory(path string, bytes int64, mode uint32) error {
+	if err := p.make(path, directory); err != nil {
+		return err
+	}
+	p.step("mount memory at " + path)
+	fd := p.open(path, new(int32))
+	p.do(unix.SYS_FCHDIR).with(0, fd)
+	p.do(unix.SYS_MOUNT, p.text("flynn"), p.text("."), p.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, p.text(fmt.Sprintf("mode=%o,size=%d", mode, bytes)))
+	p.close(fd)
 	return nil
 }
 
 // show mounts a file or folder of the host at the same path, for reading.
-func (c Config) show(name string) error {
+func (p *plan) show(name string) error {
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -128,50 +162,69 @@ func (c Config) show(name string) error {
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
 		to, err := os.Readlink(name)
-		if err == nil {
-			err = c.folder(filepath.Dir(name))
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = os.Symlink(to, c.at(name))
-		}
-		return err
+		return p.link(to, name)
 	}
-	return c.bind(Mount{Source: name, Target: name, ReadOnly: true}, info.IsDir())
+	return p.bind(Mount{Source: name, Target: name, ReadOnly: true}, info.IsDir())
 }
 
-// bind mounts a file or folder of the host.
-func (c Config) bind(m Mount, isFolder bool) error {
-	if err := c.make(m.Target, isFolder); err != nil {
+// bind mounts a file or folder of the host. It has its attributes before anybody can see it.
+func (p *plan) bind(m Mount, isFolder bool) error {
+	what := file
+	if isFolder {
+		what = directory
+	}
+	if err := p.make(m.Target, what); err != nil {
 		return err
 	}
-	flags := uintptr(unix.MS_BIND)
-	if !m.Alone {
-		flags |= unix.MS_REC
-	}
-	if err := unix.Mount(m.Source, c.at(m.Target), "", flags, ""); err != nil {
-		return fmt.Errorf("mount %s: %w", m.Target, err)
-	}
-	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if m.ReadOnly {
-		set |= unix.MOUNT_ATTR_RDONLY
+		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
-	return c.attributes(m.Target, set)
-}
-
-// attributes sets attributes of a mount and of those below it.
-func (c Config) attributes(path string, set uint64) error {
-	err := unix.MountSetattr(-1, c.at(path), unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: set})
-	if err != nil {
-		return fmt.Errorf("restrict the mount at %s (this needs Linux 5.12): %w", path, err)
+	tree := p.tree(m.Source, !m.Alone)
+	p.step("restrict the mount at " + m.Target + " (this needs Linux 5.12)")
+	p.attributes(tree, attributes)
+	p.attach(tree, m.Target)
+	p.paths[clean(m.Target)] = file
+	if isFolder {
+		p.paths[clean(m.Target)] = foreign
 	}
 	return nil
 }
 
+// tree makes a mount of a file or folder of the host, and of what is mounted below, that is not attached anywhere.
+func (p *plan) tree(source string, deep bool) *int32 {
+	p.step("mount " + source)
+	flags := uintptr(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
+	if deep {
+		flags |= unix.AT_RECURSIVE
+	}
+	_, tree := p.descriptor(unix.SYS_OPEN_TREE, uintptr(cwd), p.text(source), flags)
+	return tree
+}
+
+// attributes sets attributes of a mount and of those below it.
+func (p *plan) attributes(tree *int32, set uint64) {
+	attr := &unix.MountAttr{Attr_set: set}
+	p.do(unix.SYS_MOUNT_SETATTR, 0, p.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, hold(p, attr), unsafe.Sizeof(*attr)).with(0, tree)
+}
+
+// attach puts a mount in its place.
+func (p *plan) attach(tree *int32, target string) {
+	p.step("mount " + target)
+	at := p.open(target, new(int32))
+	p.do(unix.SYS_MOVE_MOUNT, 0, p.text(""), 0, p.text(""), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).with(0, tree).with(2, at)
+	p.close(at)
+	p.close(tree)
+}
+
 // mounts mounts what the sandbox is given.
-func (c Config) mounts() error {
+func (c Config) mounts(p *plan) error {
 	for _, m := range c.Mounts {
 		if m.Source == "" {
-			if err := c.memory(m.Target, m.Bytes, 0o1777); err != nil {
+			if err := p.memory(m.Target, m.Bytes, 0o1777); err != nil {
 				return err
 			}
 			continue
@@ -180,86 +233,7 @@ func (c Config) mounts() error {
 		if err != nil {
 			return err
 		}
-		if err := c.bind(m, info.IsDir()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// devices makes /dev.
-func (c Config) devices() error {
-	if err := c.memory("/dev", rootBytes, 0o755); err != nil {
-		return err
-	}
-	for _, name := range devices {
-		path := "/dev/" + name
-		if err := os.WriteFile(c.at(path), nil, 0o666); err != nil {
-			return err
-		}
-		if err := unix.Mount(path, c.at(path), "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", path, err)
-		}
-	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
-		if err := os.Symlink(to, c.at("/dev/"+name)); err != nil {
-			return err
-		}
-	}
-	if err := c.folder("/dev/pts"); err != nil {
-		return err
-	}
-	if err := unix.Mount("devpts", c.at("/dev/pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"); err != nil {
-		return fmt.Errorf("mount terminals: %w", err)
-	}
-	return c.memory("/dev/shm", sharedBytes, 0o1777)
-}
-
-// processes makes /proc, which shows the sandbox's processes.
-func (c Config) processes() error {
-	if err := unix.Mount("proc", c.at("/proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mount /proc (a container that hides parts of its own does not allow it): %w", err)
-	}
-	// System V memory that a command leaves would count towards all later ones; see package docker. Not every kernel lets a sandbox set it.
-	for name, value := range map[string]string{"shm_rmid_forced": "1", "msgmni": "32", "sem": "250 32000 32 128"} {
-		_ = os.WriteFile(c.at("/proc/sys/kernel/"+name), []byte(value), 0o644)
-	}
-	for _, path := range hiddenFiles {
-		if err := unix.Mount(c.at("/dev/null"), c.at(path), "", unix.MS_BIND, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("hide %s: %w", path, err)
-		}
-	}
-	for _, path := range hiddenFolders {
-		err := unix.Mount("flynn", c.at(path), "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "size=0,mode=555")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("hide %s: %w", path, err)
-		}
-	}
-	for _, path := range protectedInProc {
-		err := unix.Mount(c.at(path), c.at(path), "", unix.MS_BIND|unix.MS_REC, "")
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("protect %s: %w", path, err)
-		}
-		if err := c.attributes(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// counters shows the sandbox's control groups, where the supervisor reads what was killed.
-func (c Config) counters() error {
-	if len(c.Counters) > 0 {
-		if err := c.folder("/sys/fs/cgroup"); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
-		m := Mount{Source: c.Counters[name], Target: filepath.Join("/sys/fs/cgroup", name), ReadOnly: true}
-		if err := c.bind(m, true); err != nil {
+		if err := p.bind(m, info.IsDir()); err != nil {
 			return err
 		}
 	}
@@ -267,18 +241,14 @@ func (c Config) counters() error {
 }
 
 // pivot makes the view the root, with the host's files gone and its own root read-only.
-func (c Config) pivot() error {
-	if err := os.Chdir(c.Root); err != nil {
-		return err
-	}
-	if err := unix.PivotRoot(".", "."); err != nil {
-		return fmt.Errorf("make the view the root: %w", err)
-	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root, which is on top of the new one
-		return fmt.Errorf("leave the old root: %w", err)
-	}
-	if err := os.Chdir("/"); err != nil {
-		return err
-	}
-	return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+func (c Config) pivot(p *plan) {
+	p.step("make the view the root")
+	p.do(unix.SYS_FCHDIR).with(0, &p.root)
+	here := p.text(".")
+	p.do(unix.SYS_PIVOT_ROOT, here, here)
+	p.step("leave the old root")
+	p.do(unix.SYS_UMOUNT2, here, unix.MNT_DETACH) // it is on top of the new one
+	p.do(unix.SYS_CHDIR, p.text("/"))
+	p.step("make the root read-only")
+	p.do(unix.SYS_MOUNT, p.text(""), p.text("/"), 0, unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, 0)
 }

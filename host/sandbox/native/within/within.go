@@ -1,21 +1,42 @@
-// Package within turns a process in fresh namespaces into process 1 of a native sandbox: it builds the sandbox's view of files, drops what
-// the process may do, and executes the sandbox's supervisor.
+// Package within makes the first process of a native sandbox: it builds the sandbox's view of files, drops what the process may do, and
+// executes the sandbox's supervisor.
 //
-// Package native starts the process, which is flynn-sandboxd under the name Word, and sends it a Config. Start with Enter (enter_linux.go);
-// view_linux.go mounts the files. Nothing of a session runs before all of it is done, and
-// any failure ends the process.
+// Start with Serve (serve_linux.go), which flynn-sandboxd runs under the name Word for one host: it starts a process for each Request. That
+// the host does not do it by itself has three reasons. The process is a fork, which would be a copy of all the host's memory, with its
+// secrets; to copy that takes as long as all else; and where a system lets only some programs make user namespaces, this is one of them.
+//
+// Everything that the process does is a list of system calls that is made in advance (plan_linux.go): its ids (ids_linux.go), its files
+// (view_linux.go, and special_linux.go for /dev and /proc), what it may do with them (landlock_linux.go), and its privileges (privileges_linux.go). So a sandbox costs no start of a
+// program but its supervisor's. Nothing of a session runs before all of it is done, and any failure ends the process.
 package within
 
-// Word as the first argument of flynn-sandboxd makes it the first process of a native sandbox.
+// Word as the first argument of flynn-sandboxd makes it start sandboxes for a host.
 const Word = "native"
 
-// ConfigFD is the descriptor from which Enter reads its Config, and ReportFD that to which it writes why it failed, or nothing.
-const (
-	ConfigFD = 3
-	ReportFD = 4
-)
+// SocketFD is the descriptor of Serve's socket, of type SOCK_SEQPACKET. Each message on it is a Request in JSON.
+const SocketFD = 3
 
-// Config describes a sandbox to Enter.
+// MaxMessage bounds a message in bytes.
+const MaxMessage = 128 << 10
+
+// Request asks Serve for a process. With it come descriptors: a socket for the Reply, the process's standard input, output and error, then
+// Members files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
+// the kernel can do that.
+type Request struct {
+	Config  Config
+	Members int
+	Folder  bool
+}
+
+// Reply is the answer to a Request, once the process executes its program or has failed. A descriptor of the process (pidfd_open(2)) comes
+// with it unless there is an Error.
+type Reply struct {
+	PID   int
+	Error string
+	Errno int // the reason of an Error, if the kernel gave it
+}
+
+// Config describes a sandbox.
 type Config struct {
 	// Root is an empty folder of the host on which the view of files is mounted.
 	Root string
@@ -34,11 +55,24 @@ type Config struct {
 	Loopback bool
 	// Processes limits the processes and threads; 0 for no limit.
 	Processes uint64
+	// CPUs limits how many processors the supervisor uses; 0 for all.
+	CPUs float64
+	IDs  IDs
 	// Single is whether the sandbox has one user, who is the supervisor's and the workload's alike.
 	Single bool
 	// Probe ends the process instead of executing Argv, once everything is set up.
 	Probe bool
 }
+
+// IDs are the users and groups of a sandbox.
+type IDs struct {
+	Users, Groups []Range
+	// Programs map the users and the groups; "" where the kernel lets Serve do it.
+	Programs [2]string
+}
+
+// Range maps Size ids from Inside on to those of the host from Outside on.
+type Range struct{ Inside, Outside, Size int }
 
 // File is a file with a text.
 type File struct{ Path, Text string }

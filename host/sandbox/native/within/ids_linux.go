@@ -1,0 +1,56 @@
+package within
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// apply maps the ids of a process.
+func (m IDs) apply(pid int, single bool) error {
+	if m.Programs[0] == "" {
+		return m.write(pid, single)
+	}
+	var failed [2]error
+	done := make(chan struct{})
+	for i, ranges := range [][]Range{m.Users, m.Groups} {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			args := append([]string{strconv.Itoa(pid)}, strings.Fields(lines(ranges))...)
+			if said, err := exec.Command(m.Programs[i], args...).CombinedOutput(); err != nil {
+				failed[i] = fmt.Errorf("%s: %w: %s", m.Programs[i], err, strings.TrimSpace(string(said)))
+			}
+		}()
+	}
+	for range failed {
+		<-done
+	}
+	if failed[0] != nil {
+		return failed[0]
+	}
+	return failed[1]
+}
+
+// write maps the ids without the system's programs. Where a user maps only himself, the kernel wants the right to set groups given up first.
+func (m IDs) write(pid int, single bool) error {
+	groups := "allow"
+	if single {
+		groups = "deny"
+	}
+	for _, file := range []struct{ name, text string }{{"uid_map", lines(m.Users)}, {"setgroups", groups}, {"gid_map", lines(m.Groups)}} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file.name), []byte(file.text), 0); err != nil {
+			return fmt.Errorf("map the ids of a sandbox: %w", err)
+		}
+	}
+	return nil
+}
+
+// lines are those of a file such as uid_map; see user_namespaces(7).
+func lines(ranges []Range) (text string) {
+	for _, r := range ranges {
+		text += fmt.Sprintf("%d %d %d\n", r.Inside, r.Outside, r.Size)
+	}
+	return text
+}
