@@ -393,7 +393,7 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, err := admin.DeleteSession(t.Context(), c, "web:c:main", "terminal:owner"); left != nil || err != nil {
+	if left, err := admin.DeleteSession(t.Context(), c, nil, "web:c:main", "terminal:owner"); left != nil || err != nil {
 		t.Errorf("delete the session: %v, %v", left, err)
 	}
 	if mine, err := engine.Driver.ListVolumes(t.Context(), instance); err != nil || len(mine) != 0 {

@@ -47,6 +47,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/approval"
@@ -96,6 +97,7 @@ type Host struct {
 	tools     *provider.Set
 	agents    *assemble.Assembler
 	fleet     *fleet.Fleet
+	drivers   *drivers.Set
 	feed      *feed.Feed
 	egress    *egresslog.Log
 	policies  *policy.Engine

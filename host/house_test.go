@@ -77,7 +77,7 @@ var areas = []allowed{
 	{"plugin", []string{"config", "install", "message", "rows", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "rows", "store"}},
 	{"tool", []string{"config", "message", "model", "plugin", "policy", "route", "rows", "sandbox", "store"}},
-	{"sandbox/fleet", []string{"config", "message", "rows", "sandbox", "store", "tool"}},
+	{"sandbox/fleet", []string{"config", "install", "message", "plugin", "rows", "sandbox", "store", "tool"}},
 	{"channel", []string{"access", "config", "message", "plugin", "route", "rows", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"inforce", []string{"access", "agent", "channel", "config", "message", "model", "policy", "route", "store", "tool"}},

@@ -51,6 +51,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/gate"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
@@ -86,7 +87,8 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Events: &h.events})
-	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Log: h.log})
+	h.drivers = drivers.New(c.Store.Dir)
+	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Drivers: h.drivers, Log: h.log})
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.fleet.Configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
+		instances.Set(h.plugins, h.log, h.drivers, old.UsedDrivers(), next.UsedDrivers())
 		h.schedules.Set(schedule.Entries(next))
 		h.feed.Note(store.Configuration, "")
 	}

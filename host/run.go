@@ -80,6 +80,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.Go("gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.Go("previews", stop, func() error { return h.previews.Run(ctx) })
 	in.Go("webhooks", stop, func() error { return h.runHooks(ctx) })
+	instances.Set(h.plugins, h.log, h.drivers, nil, cfg.UsedDrivers())
 	h.setChannels(new(config.Config), cfg)
 	h.setTools(new(config.Config), cfg)
 	in.Go("late tools", stop, func() error { return h.tools.Run(ctx) })

@@ -16,6 +16,6 @@ var PolicySources embed.FS
 // PluginSources holds the packages that Go plugins import, with their tests, and plugin.mod and plugin.sum, the go.mod and go.sum of a
 // module of these packages.
 //
-//go:embed channel/*.go tool/*.go plugin/*.go backoff/*.go cache/*.go cut/*.go hostapi/*.go internal/process/*.go plugintest/*.go plugintest/fake/*.go
+//go:embed channel/*.go tool/*.go sandbox/*.go plugin/*.go backoff/*.go cache/*.go cut/*.go hostapi/*.go internal/process/*.go plugintest/*.go plugintest/fake/*.go
 //go:embed plugintest/platform/*.go plugintest/suite/*.go plugintest/wire/*.go webapi/*.go proto/*/*.go plugin.mod plugin.sum
 var PluginSources embed.FS

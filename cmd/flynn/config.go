@@ -60,7 +60,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	warnings := []config.Error{}
 	if err == nil {
 		var wrong, weak config.Errors
-		if wrong, weak = preflight.All(ctx, cfg, buildLog(cmd)); len(wrong) > 0 {
+		if wrong, weak = preflight.All(ctx, cfg, pluginLauncher(), buildLog(cmd)); len(wrong) > 0 {
 			err = wrong
 		}
 		warnings = append(warnings, weak...)

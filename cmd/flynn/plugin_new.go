@@ -17,7 +17,7 @@ func pluginNewCommand() *cli.Command {
 		Usage:     "write a skeleton plugin into a new folder",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Value: "go", Usage: "write it in `LANGUAGE`: go or node"},
-			&cli.StringFlag{Name: "kind", Value: "channel", Usage: "write a plugin of `KIND`: channel or tools"},
+			&cli.StringFlag{Name: "kind", Value: "channel", Usage: "write a plugin of `KIND`: channel, tools or sandbox"},
 		},
 		Action: newPlugin,
 	}

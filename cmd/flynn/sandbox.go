@@ -64,17 +64,20 @@ func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) 
 	return onSandboxes(ctx, cmd, c, action)
 }
 
-// besideSandboxes is like withSandboxes for actions that run no program in a sandbox: they need no secrets.
+// besideSandboxes is like withSandboxes for actions that run no program in a sandbox: they need no secrets, unless a plugin makes the sandboxes.
 func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
+	if c.Sandbox.Driver() != "" {
+		return withSandboxes(ctx, cmd, action)
+	}
 	return onSandboxes(ctx, cmd, c, action)
 }
 
 func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action sandboxAction) error {
-	s, err := sandboxes.Open(ctx, c)
+	s, err := sandboxes.Open(ctx, c, pluginLauncher())
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func sandboxLog(cmd *cli.Command) *slog.Logger {
 // containersOf returns the containers of the running host or, while none runs, those of its configuration.
 func containersOf(ctx context.Context, c *config.Config) ([]gateway.Container, error) {
 	return askOrRead(ctx, c, http.MethodGet, "/api/v1/sandboxes/containers", nil, func() ([]gateway.Container, error) {
-		s, err := sandboxes.Open(ctx, c)
+		s, err := sandboxes.Open(ctx, c, pluginLauncher())
 		if err != nil {
 			return nil, err
 		}

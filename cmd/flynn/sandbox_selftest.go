@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
@@ -17,6 +18,8 @@ func selftestCommand(name cli.Flag) *cli.Command {
 		Description: "Tries about a hundred attacks in a sandbox of this engine, image and configuration. Prints pass, weak (the configuration\n" +
 			"allows it) or fail, with the setting to change, and fails if an attack does. No packet leaves this machine: public\n" +
 			"addresses are tried only in a container that has no interface but the loopback.\n" +
+			"A driver of a plugin is used only after its attacks have failed: the host tries them before the first use, and this command records\n" +
+			"its outcome as well, unless --run leaves some out.\n" +
 			"With --controls every attack also runs in a container weakened on purpose, in which it must succeed. Some of these\n" +
 			"containers have, for a moment, many rights on this machine; only this program's own attacks run in them.",
 		Flags: []cli.Flag{
@@ -44,6 +47,9 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		report, err := suite.Run(ctx)
+		if err == nil && cmd.String("run") == "" {
+			err = s.Record(ctx, cmd.String("sandbox"), report)
+		}
 		if err != nil {
 			return err
 		}
@@ -63,7 +69,7 @@ func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c selft
 	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
 		return nil, err
 	}
-	c.Log = sandboxLog(cmd)
+	c.Log, c.Driver = sandboxLog(cmd), fleet.Attacked(s.Driver)
 	if err := selftest.FindPrograms(&c, c.Log); err != nil {
 		return nil, err
 	}
@@ -71,7 +77,7 @@ func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c selft
 		return nil, err
 	}
 	c.Log = nil // the report says which attacks were refused
-	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules
+	c.Dir, c.Controls, c.MountRules = s.Root, cmd.Bool("controls"), s.MountRules
 	return selftest.New(c)
 }
 

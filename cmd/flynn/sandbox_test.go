@@ -65,7 +65,7 @@ dir = %q
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.host, err = sandboxes.Open(t.Context(), c); err != nil {
+	if s.host, err = sandboxes.Open(t.Context(), c, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.host.Driver.Close() })

@@ -160,7 +160,7 @@ func sessionDelete(ctx context.Context, cmd *cli.Command, cfg *config.Config) er
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error
-		if left, err = admin.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
+		if left, err = admin.DeleteSession(ctx, cfg, pluginLauncher(), key, terminalOwner); left != nil {
 			out.warn("its containers and volumes are removed at the next start: %v", left)
 		}
 		err = session.Missing(key, err)

@@ -42,7 +42,7 @@ func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}
-		if held, err = admin.Held(ctx, c); held == nil && err != nil {
+		if held, err = admin.Held(ctx, c, pluginLauncher()); held == nil && err != nil {
 			return err
 		} else if err != nil {
 			o.warn("sandboxes are not counted: %v", err)

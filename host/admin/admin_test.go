@@ -98,10 +98,10 @@ func TestDeleteSession(t *testing.T) {
 	answered(t, c, "irc/dm:ann:main")
 	answered(t, c, "irc/dm:ann:main#2")
 	for _, key := range []message.SessionKey{"irc/dm:ann:main", "irc/dm:ann:main#2"} {
-		if left, err := admin.DeleteSession(ctx, c, key, "terminal:owner"); left != nil || err != nil {
+		if left, err := admin.DeleteSession(ctx, c, nil, key, "terminal:owner"); left != nil || err != nil {
 			t.Fatalf("%s: %v, %v", key, left, err)
 		}
-		if _, err := admin.DeleteSession(ctx, c, key, "terminal:owner"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := admin.DeleteSession(ctx, c, nil, key, "terminal:owner"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s twice: %v", key, err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestDeleteSession(t *testing.T) {
 func TestChangesNeedTheStore(t *testing.T) {
 	c, ctx := home(t, ""), t.Context()
 	stored(t, c, func(*sqlite.Store) error {
-		if _, err := admin.DeleteSession(ctx, c, "irc/dm:ann:main", "terminal:owner"); !errors.Is(err, store.ErrLocked) {
+		if _, err := admin.DeleteSession(ctx, c, nil, "irc/dm:ann:main", "terminal:owner"); !errors.Is(err, store.ErrLocked) {
 			t.Errorf("delete: %v", err)
 		}
 		_, err := admin.Scope(ctx, c, "irc/dm:ann")

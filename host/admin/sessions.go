@@ -54,18 +54,18 @@ func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, er
 
 // DeleteSession deletes a session and, if it is the last one of its home, the home's containers and volumes with their content. The
 // workspace stays. left is an error for what the engine still has, which the next start removes; files that were sent are removed then in
-// any case. It fails while a host runs.
-func DeleteSession(ctx context.Context, c *config.Config, key message.SessionKey, by string) (left, err error) {
+// any case. It fails while a host runs. launcher is the command that runs plugins in a jail.
+func DeleteSession(ctx context.Context, c *config.Config, launcher []string, key message.SessionKey, by string) (left, err error) {
 	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}
-		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: string(key.Parse().Workspace())}), nil
+		return forget(ctx, c, launcher, s, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: string(key.Parse().Workspace())}), nil
 	})
 }
 
 // forget removes what the sessions of a home have outside of the store, if none of them is left.
-func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home turnlog.Leftover) error {
+func forget(ctx context.Context, c *config.Config, launcher []string, s turnlog.Leftovers, home turnlog.Leftover) error {
 	gone, err := s.ListLeftovers(ctx, turnlog.LeftContainers)
 	if err != nil || !slices.Contains(gone, home) {
 		return err
@@ -74,7 +74,7 @@ func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home tur
 	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}
-	a, err := sandboxes.Open(ctx, c)
+	a, err := sandboxes.Open(ctx, c, launcher)
 	if err != nil {
 		return err
 	}

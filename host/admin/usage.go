@@ -27,13 +27,13 @@ func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time)
 }
 
 // Held sums up what senders hold. It assumes that no host is running, and counts no background processes. If the engine does not answer,
-// sandboxes are not counted, and the error says why.
-func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
+// sandboxes are not counted, and the error says why. launcher is the command that runs plugins in a jail.
+func Held(ctx context.Context, c *config.Config, launcher []string) ([]gateway.Held, error) {
 	holders, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Holder, error) { return r.Holders(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	running, err := sandboxes.Count(ctx, c)
+	running, err := sandboxes.Count(ctx, c, launcher)
 	folders := fleet.FoldersOf(c.Store.Dir)
 	return backend.Held(quota.Holdings{
 		Senders: backend.Senders(holders), Measure: folders.Size, Snapshots: folders.SnapshotSize, Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: running,

@@ -31,6 +31,7 @@ func (c *checker) all() {
 	c.compaction()
 	c.channels()
 	c.toolProviders()
+	c.drivers()
 	c.policies()
 	c.trust("policy_trust", "policy", c.cfg.Trust)
 	c.trust("plugin_trust", "plugin", c.cfg.PluginTrust)
@@ -124,6 +125,9 @@ func (c *checker) names() {
 	}
 	for _, name := range sorted(c.cfg.Tools) {
 		c.toolProviderName(keyPath{"tools", name}, name)
+	}
+	for _, name := range sorted(c.cfg.Drivers) {
+		c.driverName(keyPath{"drivers", name}, name)
 	}
 	for i, p := range c.cfg.Policies {
 		if p.Name != "" {

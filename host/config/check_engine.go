@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
@@ -21,7 +22,12 @@ func (c *checker) engine(at keyPath, s Sandbox) {
 			c.report(at.child(k.name), "missing", "TLS needs all of engine_ca, engine_cert and engine_key")
 		}
 	}
-	if s.Engine == "" || s.Engine == engine.Auto || s.Engine == engine.Native {
+	name := s.Driver()
+	if _, known := c.cfg.Drivers[name]; name != "" && !known {
+		c.report(at.child("engine"), fmt.Sprintf("there is no [drivers.%s]", name), fmt.Sprintf("add the table [drivers.%s] with plugin = \"NAME\"", name))
+		return
+	}
+	if s.Engine == "" || s.Engine == engine.Auto || s.Engine == engine.Native || name != "" {
 		if some {
 			c.report(at.child("engine_ca"), "certificates are for tcp:// alone", "write the engine's address as engine, or remove engine_ca, engine_cert and engine_key")
 		}
@@ -29,7 +35,7 @@ func (c *checker) engine(at keyPath, s Sandbox) {
 	}
 	address, err := engine.Parse(s.Engine)
 	if err != nil {
-		c.report(at.child("engine"), err.Error(), `write "auto", "native", or one such as "unix:///var/run/docker.sock", "tcp://build:2376" or "ssh://me@build"`)
+		c.report(at.child("engine"), err.Error(), `write "auto", "native", "driver:NAME" for the plugin of [drivers.NAME], or one such as "unix:///var/run/docker.sock", "tcp://build:2376" or "ssh://me@build"`)
 		return
 	}
 	if some && address.Scheme != "tcp" {

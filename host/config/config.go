@@ -37,6 +37,7 @@ type Config struct {
 	Models    map[string]Model        `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
 	Channels  map[string]Channel      `toml:"channels"`
 	Tools     map[string]ToolProvider `toml:"tools"`
+	Drivers   map[string]Driver       `toml:"drivers"`
 	Plugins   Plugins                 `toml:"plugins"`
 	Policies  []Policy                `toml:"policies"`
 	Trust     Trust                   `toml:"policy_trust"`
@@ -95,7 +96,8 @@ type Sandbox struct {
 	PidsLimit      int `toml:"pids_limit" default:"256" range:"8..32768"`
 	// Runtime is the engine's runtime; empty means its own default.
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
-	// Engine is the address of a container engine, or auto or native; see package engine. Empty means auto.
+	// Engine is the address of a container engine, auto, native, or driver:NAME for the plugin of [drivers.NAME]; see package engine. Empty
+	// means auto.
 	Engine string `toml:"engine"`
 	// EngineCA, EngineCert and EngineKey are PEM files for an engine over TLS: its authority, and our certificate and key.
 	EngineCA   string `toml:"engine_ca" is:"path"`
@@ -335,6 +337,26 @@ type ToolRule struct {
 	TimeoutSeconds int    `toml:"timeout_seconds" range:"0..3600"`
 	// Rename replaces the part after NAME.
 	Rename string `toml:"rename"`
+}
+
+// Driver is one instance of a plugin that makes sandboxes. It runs if engine of [sandbox] is "driver:NAME". The keys below are the host's, and
+// all other keys belong to the plugin, as with Channel.
+type Driver struct {
+	Plugin string `toml:"plugin"` // required
+	// Public lets the plugin name public addresses for the supervisors of its sandboxes.
+	Public bool `toml:"public"`
+	// Read and Write are files and folders that the plugin and its child processes may use besides the system's, Sockets and Network are what
+	// they may connect to. Its manifest need not ask for them.
+	Read    []string `toml:"read" is:"path"`
+	Write   []string `toml:"write" is:"path"`
+	Sockets []string `toml:"sockets" is:"path"`
+	Network []string `toml:"network"`
+	// MemoryLimit ends them when they use more. Default: twice the figure of the manifest, or 1 GiB
+	MemoryLimit Size `toml:"memory_limit" range:"0m..1024g"`
+
+	Settings map[string]any
+	Secrets  map[string]Secret
+	refs     map[string]string
 }
 
 // Plugins configures how plugins are installed and run.

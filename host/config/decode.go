@@ -100,6 +100,9 @@ func (d *decoder) value(at keyPath, raw any, into reflect.Value, f field, base r
 	case *ToolProvider:
 		d.toolProvider(at, raw, target)
 		return
+	case *Driver:
+		d.driver(at, raw, target)
+		return
 	case *SandboxRef:
 		d.sandboxRef(at, raw, target)
 		return

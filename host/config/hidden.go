@@ -33,6 +33,9 @@ func (f *secretFinder) value(v reflect.Value) {
 	case ToolProvider:
 		f.plugin(value.Settings, value.refs)
 		return
+	case Driver:
+		f.plugin(value.Settings, value.refs)
+		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:

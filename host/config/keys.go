@@ -76,7 +76,7 @@ func (k *keyLister) table(at keyPath, raw map[string]any, t reflect.Type) {
 		}
 		k.key(at.child(f.key), f, t, value, set)
 	}
-	if t == reflect.TypeFor[Channel]() || t == reflect.TypeFor[ToolProvider]() {
+	if t == reflect.TypeFor[Channel]() || t == reflect.TypeFor[ToolProvider]() || t == reflect.TypeFor[Driver]() {
 		k.plugin(at, raw, keysOf(fieldsOf(t)))
 	}
 }

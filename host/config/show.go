@@ -13,11 +13,11 @@ import (
 // references only. The result loads to the same configuration from any folder.
 func (c *Config) Show(w io.Writer) error {
 	shown := *c
-	shown.Channels, shown.Tools = nil, nil // their keys are the plugin's and come as maps below
+	shown.Channels, shown.Tools, shown.Drivers = nil, nil, nil // their keys are the plugin's and come as maps below
 	if err := encode(w, shown); err != nil {
 		return err
 	}
-	plugins := map[string]map[string]any{"channels": {}, "tools": {}}
+	plugins := map[string]map[string]any{"channels": {}, "tools": {}, "drivers": {}}
 	for name, channel := range c.Channels {
 		plugins["channels"][name] = ownKeys(channel, channel.Settings, channel.refs)
 	}
@@ -31,6 +31,9 @@ func (c *Config) Show(w io.Writer) error {
 			keys["tool"] = rules
 		}
 		plugins["tools"][name] = keys
+	}
+	for name, driver := range c.Drivers {
+		plugins["drivers"][name] = ownKeys(driver, driver.Settings, driver.refs)
 	}
 	maps.DeleteFunc(plugins, func(_ string, instances map[string]any) bool { return len(instances) == 0 })
 	if len(plugins) == 0 {

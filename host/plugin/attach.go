@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -58,7 +59,7 @@ func (h *Host) attach(sup *supervisor, p *pack, o launchSpec, address string) (p
 	sup.log.Warn("plugin is attached: it was started by hand, is not verified, and is not stopped by the host", "address", address)
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &attached{over: make(chan struct{}), running: &running{
-		conn: conn, manifest: p.manifest, schema: p.schema, instance: sup.instance, stateDir: stateDir, host: h,
+		conn: conn, manifest: p.manifest, schema: p.schema, release: rand.Text(), instance: sup.instance, stateDir: stateDir, host: h,
 		output: newOutput(sup.log, sup.instance.Secrets), log: sup.log, timeouts: h.timeouts, stdioOn: stdioOn, deafen: deafen,
 	}}, nil
 }

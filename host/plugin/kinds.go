@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/plugin/kind/channel"
+	"github.com/flynnhost/flynn/host/plugin/kind/sandbox"
 	"github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
@@ -18,7 +19,7 @@ import (
 type Kinds []kind.Kind
 
 // AllKinds returns all kinds of plugin. Nothing else in this package names one.
-func AllKinds() Kinds { return Kinds{channel.Kind{}, tools.Kind{}} }
+func AllKinds() Kinds { return Kinds{channel.Kind{}, tools.Kind{}, sandbox.Kind{}} }
 
 // Get returns the kind of a name; nil if there is none.
 func (ks Kinds) Get(name kind.Name) kind.Kind {
@@ -30,13 +31,16 @@ func (ks Kinds) Get(name kind.Name) kind.Kind {
 	return nil
 }
 
-// String lists the names for people: "channel or tools".
+// String lists the names for people: "channel, tools or sandbox".
 func (ks Kinds) String() string {
 	var names []string
 	for _, k := range ks {
 		names = append(names, string(k.Name()))
 	}
-	return strings.Join(names, " or ")
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
 }
 
 // Wire returns the kinds of a manifest as Describe has them.

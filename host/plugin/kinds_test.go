@@ -163,7 +163,7 @@ func TestAKindMoreNeedsNoChange(t *testing.T) {
 	if s := h.Status(); len(s) != 1 || s[0].Kind != "toaster" || s[0].State != Ready {
 		t.Errorf("status %+v", s)
 	}
-	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "must be channel or tools or toaster") {
+	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "must be channel, tools, sandbox or toaster") {
 		t.Errorf("a kind that is not known: %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestTheTableOfAKindMore(t *testing.T) {
 		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
 			t.Errorf("%s: %v, want %q", table, err, says)
 		}
-		if _, err := ParseManifest(text); err == nil || !strings.Contains(err.Error(), `kind "toaster": must be channel or tools`) {
+		if _, err := ParseManifest(text); err == nil || !strings.Contains(err.Error(), `kind "toaster": must be channel, tools or sandbox`) {
 			t.Errorf("without the kind: %v", err)
 		}
 	}

@@ -157,9 +157,14 @@ func (h *Host) startProcess(ctx context.Context, sup *supervisor, p *pack, o lau
 		run.remove()
 		return nil, fmt.Errorf("connect to the plugin: %w", err)
 	}
+	release, err := p.release()
+	if err != nil {
+		run.remove()
+		return nil, err
+	}
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
-		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: sup.instance, stateDir: stateDir, measures: run.measures,
+		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, release: release, instance: sup.instance, stateDir: stateDir, measures: run.measures,
 		host: h, output: out, remove: run.remove, group: run.group, log: sup.log, timeouts: h.timeouts,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil

@@ -2,11 +2,16 @@ package plugin
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/install/digest"
 )
 
 // errDisabled is the error of starting a disabled plugin.
@@ -26,6 +31,23 @@ func (p *pack) close() {
 	if p.program != nil {
 		_ = p.program.Close()
 	}
+}
+
+// release names what runs, by its contents. An unlocked command that is looked up on PATH has no contents to name, so each process of it is a
+// release of its own.
+func (p *pack) release() (string, error) {
+	contents := fmt.Sprint(p.manifest.Name, p.manifest.Version, p.locked.Files)
+	switch {
+	case p.dev && p.program == nil:
+		contents += rand.Text()
+	case p.dev:
+		program, err := digest.Read(io.NewSectionReader(p.program, 0, math.MaxInt64))
+		if err != nil {
+			return "", fmt.Errorf("read the program of plugin %s: %w", p.manifest.Name, err)
+		}
+		contents += program
+	}
+	return digest.Of([]byte(contents)), nil
 }
 
 // load verifies the active version of an installed plugin.

@@ -32,6 +32,7 @@ type running struct {
 	manifest Manifest
 	instance Instance
 	schema   string // digest of the settings' schema
+	release  string // see kind.Conn
 	stateDir string
 	measures []jail.Measure
 	host     *Host
@@ -237,7 +238,7 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 
 func (r *running) use(gone, draining context.Context) *kind.Conn {
 	return &kind.Conn{
-		ClientConnInterface: r.conn, Instance: r.instance.Name, Settings: r.instance.Settings, Options: r.manifest.Options[r.instance.Kind],
+		ClientConnInterface: r.conn, Instance: r.instance.Name, Release: r.release, Settings: r.instance.Settings, Options: r.manifest.Options[r.instance.Kind],
 		Log: r.log, Gone: gone, Draining: draining,
 	}
 }

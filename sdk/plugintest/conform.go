@@ -14,14 +14,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
+	"github.com/flynnhost/flynn/sdk/sandbox"
 	"github.com/flynnhost/flynn/sdk/tool"
 )
 
 // Conformance describes the plugin that Conform checks.
 type Conformance struct {
-	// Channel and Tools return a plugin that has not been configured. One of them is nil, unless the plugin has both kinds.
+	// Channel, Tools and Sandbox return a plugin that has not been configured. All but one of them are nil, unless the plugin has several kinds.
 	Channel func() channel.Channel
 	Tools   func() tool.Provider
+	Sandbox func() sandbox.Driver
 	// Settings, Secrets and Permissions are values with which it works. Timeout, by default 5 s, is how long a check waits for what should
 	// happen.
 	Config
@@ -31,7 +33,10 @@ type Conformance struct {
 	Redelivers bool
 	Optional   []string     // secrets that it does not need
 	Calls      []suite.Call // successful calls of its tools
-	Only       []string     // names of the checks to run; all by default
+	// Container is one that its driver can make here, and Gone are settings with which no engine answers it.
+	Container suite.Container
+	Gone      map[string]any
+	Only      []string // names of the checks to run; all by default
 }
 
 func (c Conformance) parts() (list []plugin.Part) {
@@ -40,6 +45,9 @@ func (c Conformance) parts() (list []plugin.Part) {
 	}
 	if c.Tools != nil {
 		list = append(list, tool.Part(c.Tools()))
+	}
+	if c.Sandbox != nil {
+		list = append(list, sandbox.Part(c.Sandbox()))
 	}
 	return list
 }
@@ -51,8 +59,23 @@ func ofProcesses() []string { return []string{"handshake", "environment", "contr
 // conform`, which also starts the plugin as a process and reads its plugin.toml.
 func Conform(t *testing.T, c Conformance) {
 	t.Helper()
+	for _, r := range report(t, c).Results {
+		t.Run(r.Check, func(t *testing.T) {
+			switch r.Outcome {
+			case suite.Fail:
+				t.Errorf("%s; next: %s", r.Detail, r.Next)
+			case suite.Skip:
+				t.Skip(r.Detail)
+			}
+		})
+	}
+}
+
+// report runs the checks that a plugin in memory can pass.
+func report(t *testing.T, c Conformance) suite.Report {
+	t.Helper()
 	p := suite.Plugin{
-		Settings: c.Settings, Secrets: c.Secrets, Optional: c.Optional, Calls: c.Calls, Redelivers: c.Redelivers, Source: "the test",
+		Settings: c.Settings, Secrets: c.Secrets, Optional: c.Optional, Calls: c.Calls, Container: c.Container, Gone: c.Gone, Redelivers: c.Redelivers, Source: "the test",
 		Named: slices.Collect(maps.Keys(c.Secrets)),
 		Bench: func(string) (suite.Bench, error) {
 			b := &bench{t: t, c: c}
@@ -63,20 +86,11 @@ func Conform(t *testing.T, c Conformance) {
 	for _, part := range c.parts() {
 		p.Kinds = append(p.Kinds, part.Kind)
 	}
-	report, err := suite.Run(t.Context(), p, suite.Config{Only: c.Only, Patience: c.Timeout, Without: ofProcesses()})
+	r, err := suite.Run(t.Context(), p, suite.Config{Only: c.Only, Patience: c.Timeout, Without: ofProcesses()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range report.Results {
-		t.Run(r.Check, func(t *testing.T) {
-			switch r.Outcome {
-			case suite.Fail:
-				t.Errorf("%s; next: %s", r.Detail, r.Next)
-			case suite.Skip:
-				t.Skip(r.Detail)
-			}
-		})
-	}
+	return r
 }
 
 // bench starts the plugin in memory.

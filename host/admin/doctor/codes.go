@@ -70,6 +70,7 @@ const (
 	EngineRuntime      Code = "engine-lacks-runtime"
 	EngineLacks        Code = "engine-lacks-limit"
 	LimitRefused       Code = "sandbox-limit-refused"
+	DriverRefused      Code = "sandbox-driver-refused"
 	SandboxImage       Code = "sandbox-image-missing"
 	SandboxSupervisor  Code = "sandbox-supervisor-missing"
 	SandboxFallsBack   Code = "sandbox-falls-back"
@@ -125,6 +126,7 @@ func kinds() map[Code]kind {
 		EngineSilent:       {Sandbox, false, "no command can run in a sandbox"},
 		EngineRuntime:      {Sandbox, false, "sandboxes with this runtime cannot be made"},
 		LimitRefused:       {Sandbox, false, "no command can run in a sandbox"},
+		DriverRefused:      {Sandbox, false, "no command can run in a sandbox"},
 		EngineLacks:        {Sandbox, true, "a command can use all that this machine has of it, until its timeout ends it"},
 		SandboxImage:       {Sandbox, true, "the first command waits until it is fetched, and fails without a network"},
 		SandboxSupervisor:  {Sandbox, false, "no sandbox can start without it"},

@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -325,6 +326,10 @@ var brokenSites = []broken{
 		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{
 			Enabled: true, Detail: "this machine cannot hold memory_limit", Lacks: []string{"memory_limit: no control groups"},
 		}}}
+	}, nil},
+	{DriverRefused, "", func(s *site) {
+		s.engine()
+		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "driver pods: " + drivers.ErrNotHeld.Error()}}}
 	}, nil},
 	{SandboxImage, "", func(s *site) { s.engine() }, nil},
 	{SandboxFallsBack, "", func(s *site) { s.engine(); s.text += "on_unavailable = \"host\"\n" }, []Code{SandboxImage}},

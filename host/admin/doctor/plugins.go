@@ -23,7 +23,7 @@ func checkPlugins(_ context.Context, x *exam) {
 		x.add(f)
 	}
 	x.changed()
-	if c.Plugins.Containment == "off" && (len(c.Channels) > 0 || len(c.Tools) > 0) {
+	if c.Plugins.Containment == "off" && (len(c.Channels) > 0 || len(c.Tools) > 0 || len(c.UsedDrivers()) > 0) {
 		x.at(Finding{Code: PluginLoose, What: `containment = "off"`, Mend: `write containment = "auto", or remove the line`}, "plugins", "containment")
 	}
 	if x.Running == nil {

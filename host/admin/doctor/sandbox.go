@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -54,11 +57,15 @@ func (x *exam) engine(ctx context.Context) bool {
 		if s := x.Running.Status.Sandbox; s.Enabled && !s.Available {
 			why, lacks = s.Detail, len(s.Lacks) > 0
 		}
-	} else if silent := preflight.Engine(ctx, x.Config); len(silent) > 0 {
-		why, lacks = silent[0].Problem, len(x.unheld(ctx)) > 0
+	} else if err := preflight.Answers(ctx, x.Config, x.Launcher); err != nil {
+		why, lacks = machine.Reason(err), len(x.unheld(ctx)) > 0
 	}
 	if why == "" {
 		return true
+	}
+	if strings.Contains(why, drivers.ErrNotHeld.Error()) {
+		x.at(Finding{Code: DriverRefused, What: why, Mend: "mend the plugin or its engine, and test it again", Command: "flynn sandbox selftest"}, "sandbox", "engine")
+		return false
 	}
 	if lacks {
 		x.at(Finding{Code: LimitRefused, What: why, Mend: withControlGroups + `; or write limits = "best-effort" under [sandbox]`}, "sandbox", "enabled")
@@ -76,7 +83,7 @@ const withControlGroups = "run Flynn as a systemd service with Delegate=yes, or 
 
 // unheld returns the limits that the engine, as this command sees it, cannot hold.
 func (x *exam) unheld(ctx context.Context) []string {
-	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
+	e, err := fleet.Open(ctx, x.Config, x.Launcher, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -90,7 +97,7 @@ func (x *exam) unheld(ctx context.Context) []string {
 
 // engineHas looks for the runtimes and images of all sandboxes.
 func (x *exam) engineHas(ctx context.Context) {
-	e, err := fleet.Open(ctx, x.Config.Sandbox, x.Config.Store.Dir, slog.New(slog.DiscardHandler))
+	e, err := fleet.Open(ctx, x.Config, x.Launcher, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return
 	}
@@ -113,7 +120,7 @@ func (x *exam) engineHas(ctx context.Context) {
 		if name != "" {
 			s, table = x.Config.Sandboxes[name], []string{"sandboxes", name}
 		}
-		if err := engine.Supports(s.Runtime, true); err != nil && !seen["runtime "+s.Runtime] {
+		if err := engine.Supports(specs.Of(s).DriverNetwork(), s.Runtime, true); err != nil && !seen["runtime "+s.Runtime] {
 			seen["runtime "+s.Runtime] = true
 			x.at(Finding{Code: EngineRuntime, What: machine.Reason(err), Mend: "install the runtime, or remove runtime there",
 				Command: "docker info --format '{{.Runtimes}}'"},

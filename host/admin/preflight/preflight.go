@@ -27,6 +27,8 @@ import (
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -38,16 +40,18 @@ const (
 )
 
 // Check returns what would not work after a start with c, and warnings about what does not work now and may work by then. policies are
-// those of c.
-func Check(ctx context.Context, c *config.Config, policies []policy.Source) (wrong, warnings config.Errors) {
+// those of c, and launcher is the command that runs plugins in a jail.
+func Check(ctx context.Context, c *config.Config, launcher []string, policies []policy.Source) (wrong, warnings config.Errors) {
 	wrong = append(Plugins(c), Policies(ctx, c, policies)...)
-	return wrong, Engine(ctx, c)
+	unable, warnings := Engine(ctx, c, launcher)
+	return append(wrong, unable...), warnings
 }
 
-// All returns everything that flynn config check reports about a configuration that can be loaded. log says what is built.
-func All(ctx context.Context, c *config.Config, log *slog.Logger) (wrong, warnings config.Errors) {
+// All returns everything that flynn config check reports about a configuration that can be loaded. launcher is the command that runs plugins
+// in a jail, and log says what is built.
+func All(ctx context.Context, c *config.Config, launcher []string, log *slog.Logger) (wrong, warnings config.Errors) {
 	sources := configured.Sources(c, log)
-	wrong, weak := Check(ctx, c, sources)
+	wrong, weak := Check(ctx, c, launcher, sources)
 	wrong = append(wrong, instances.CheckAllSettings(c)...)
 	warnings = slices.Concat(c.Renamed, access.Warnings(c), lint.All(c, sources), weak)
 	warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
@@ -77,6 +81,9 @@ func Plugins(c *config.Config) (wrong config.Errors) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		check("tools", name, c.Tools[name].Plugin, c.Tools[name].Enabled)
+	}
+	for name, d := range c.UsedDrivers() {
+		check("drivers", name, d.Plugin, true)
 	}
 	return wrong
 }
@@ -138,37 +145,77 @@ func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (w
 	return wrong
 }
 
-// Engine asks the engine of [sandbox] for a sign of life, and whether it holds the limits there.
-func Engine(ctx context.Context, c *config.Config) config.Errors {
+// Engine asks the engine of [sandbox] for a sign of life, and whether it can make all sandboxes. A lack of the driver of a plugin is wrong and
+// not a warning, since no other engine will be found in its place. launcher is the command that runs plugins in a jail.
+func Engine(ctx context.Context, c *config.Config, launcher []string) (wrong, warnings config.Errors) {
 	if !c.Sandbox.Enabled {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineWall)
 	defer cancel()
-	engine, err := fleet.Open(ctx, c.Sandbox, c.Store.Dir, slog.New(slog.DiscardHandler))
+	engine, err := fleet.Open(ctx, c, launcher, slog.New(slog.DiscardHandler))
 	if err == nil {
-		err = holds(ctx, engine, c)
+		defer engine.Close()
+		err = able(ctx, engine, specs.New(c))
+	}
+	if errors.Is(err, driver.ErrUnable) && c.Sandbox.Driver() != "" {
+		return config.Errors{finding(c, machine.Reason(err), "", "sandbox", "engine")}, nil
 	}
 	if err == nil {
-		return nil
+		err = answers(ctx, engine, c)
+	}
+	if err == nil {
+		return nil, nil
 	}
 	becomes := "calls of sandboxed tools are refused until it answers"
 	if c.Sandbox.OnUnavailable == "host" {
 		becomes = "calls of sandboxed tools run on the host until it answers"
 	}
-	return config.Errors{finding(c, fmt.Sprintf("%s; %s", machine.Reason(err), becomes), "", "sandbox", "enabled")}
+	return nil, config.Errors{finding(c, fmt.Sprintf("%s; %s", machine.Reason(err), becomes), "", "sandbox", "enabled")}
 }
 
-// holds returns why an engine cannot make the sandboxes of [sandbox] now, or nil, and closes it.
-func holds(ctx context.Context, e fleet.Engine, c *config.Config) error {
-	err := e.Ping(ctx)
+// Answers returns why the engine of [sandbox] makes no sandboxes now, or nil: it does not answer, cannot hold the limits there, or is a driver
+// that failed its self-test. One that was not tested yet is tested by the host.
+func Answers(ctx context.Context, c *config.Config, launcher []string) error {
+	ctx, cancel := context.WithTimeout(ctx, engineWall)
+	defer cancel()
+	engine, err := fleet.Open(ctx, c, launcher, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	return errors.Join(answers(ctx, engine, c), engine.Close())
+}
+
+func answers(ctx context.Context, e fleet.Engine, c *config.Config) error {
+	if err := e.Ping(ctx); err != nil {
+		return err
+	}
+	has, err := e.Capabilities(ctx)
 	if err == nil {
-		var has driver.Capabilities
-		if has, err = e.Capabilities(ctx); err == nil {
-			err = driver.Without(has.Lacks, c.Sandbox.Limits == config.BestEffort)
+		err = driver.Without(has.Lacks, c.Sandbox.Limits == config.BestEffort)
+	}
+	if err == nil {
+		err = fleet.Proved(ctx, e, specs.New(c))
+	}
+	if errors.Is(err, drivers.ErrUntested) {
+		return nil
+	}
+	return err
+}
+
+// able returns why the engine cannot make one of the sandboxes, or nil.
+func able(ctx context.Context, e fleet.Engine, all *specs.Set) error {
+	has, err := e.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range all.Names() {
+		s, _ := all.Named(name)
+		if err := fleet.Supports(e, has, s); err != nil {
+			return err
 		}
 	}
-	return errors.Join(err, e.Close())
+	return nil
 }
 
 func finding(c *config.Config, problem, hint string, key ...string) config.Error {

@@ -65,7 +65,9 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	c := a.config
 	e := explainer{admin: a, config: c, missing: fleet.ErrOff}
 	if c.Sandbox.Enabled {
-		e.engine, e.missing = a.Driver.Capabilities(ctx)
+		if e.engine, e.missing = a.Driver.Capabilities(ctx); e.missing == nil {
+			e.missing = fleet.Proved(ctx, a.Driver, a.specs)
+		}
 	}
 	registry := tool.NewRegistry()
 	if err := builtin.Register(registry, builtin.Unconnected()); err != nil {
@@ -97,7 +99,7 @@ func (e *explainer) supports(made spec.Spec) error {
 	if e.missing != nil {
 		return e.missing
 	}
-	return e.engine.Supports(made.Runtime, made.BestEffort)
+	return fleet.Supports(e.admin.Driver, e.engine, made)
 }
 
 func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Placement, error) {

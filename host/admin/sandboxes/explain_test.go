@@ -27,7 +27,7 @@ func TestTheSandboxOfAProgramIsExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := sandboxes.Open(t.Context(), c)
+		s, err := sandboxes.Open(t.Context(), c, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

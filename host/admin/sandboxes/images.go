@@ -93,6 +93,11 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 // the image that it starts from is missing, it returns the configured name.
 func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec) (ref, strategy string) {
 	makes, ok := a.Driver.(image.Engine)
+	if _, plugged := a.Driver.(driver.Dialed); plugged && !ok {
+		return func(made spec.Spec) (string, string) {
+			return made.WithDefaults().Image, string(made.Recipe().Strategy())
+		}
+	}
 	if !ok {
 		return func(spec.Spec) (string, string) { return "this machine's programs", "native" }
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -37,8 +38,9 @@ type Admin struct {
 	specs    *specs.Set
 }
 
-// Open reads the same files as the host, and looks which engine answers. The caller closes the Driver.
-func Open(ctx context.Context, c *config.Config) (*Admin, error) {
+// Open reads the same files as the host, and looks which engine answers. launcher is the command that runs plugins in a jail. The caller closes
+// the Driver.
+func Open(ctx context.Context, c *config.Config, launcher []string) (*Admin, error) {
 	if err := os.MkdirAll(c.Store.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store folder: %w", err)
 	}
@@ -46,7 +48,7 @@ func Open(ctx context.Context, c *config.Config) (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := fleet.Open(ctx, c.Sandbox, c.Store.Dir, slog.New(slog.DiscardHandler))
+	engine, err := fleet.Open(ctx, c, launcher, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +63,15 @@ func (a *Admin) Spec(name string) (spec.Spec, error) {
 		return s, fmt.Errorf("there is no [sandboxes.%s]: the configuration has %s", name, names)
 	}
 	return s, nil
+}
+
+// Record keeps the outcome of a whole self-test of the sandbox of that name, if the driver needs one before it is used.
+func (a *Admin) Record(ctx context.Context, name string, r selftest.Report) error {
+	s, err := a.Spec(name)
+	if err != nil {
+		return err
+	}
+	return fleet.Record(ctx, a.Driver, s, r)
 }
 
 // MountRules returns the rules for host folders that the sandboxes may mount.
@@ -221,11 +232,11 @@ func lockStore(dir string) (unlock func(), err error) {
 }
 
 // Count returns the number of containers of each session of a store whose host does not run; none if [sandbox] is not enabled.
-func Count(ctx context.Context, c *config.Config) (map[message.WorkspaceKey]int, error) {
+func Count(ctx context.Context, c *config.Config, launcher []string) (map[message.WorkspaceKey]int, error) {
 	if !c.Sandbox.Enabled {
 		return nil, nil
 	}
-	a, err := Open(ctx, c)
+	a, err := Open(ctx, c, launcher)
 	if err != nil {
 		return nil, err
 	}

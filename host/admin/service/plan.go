@@ -153,6 +153,9 @@ func writtenBy(c *config.Config, home string) []string {
 	for _, t := range c.Tools {
 		dirs = append(dirs, t.Write...)
 	}
+	for _, d := range c.UsedDrivers() {
+		dirs = append(dirs, d.Write...)
+	}
 	for _, s := range append(slices.Collect(maps.Values(c.Sandboxes)), c.Sandbox) {
 		for _, m := range s.Mounts {
 			if !m.ReadOnly {

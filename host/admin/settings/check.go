@@ -43,7 +43,7 @@ func (s Settings) CheckConfiguration(ctx context.Context, e gateway.Configuratio
 		out.Problems = gateway.ProblemsOf(err, text)
 		return out, nil
 	}
-	bad, weak := preflight.All(ctx, next, s.Log)
+	bad, weak := preflight.All(ctx, next, s.Launcher, s.Log)
 	out.Problems, out.Warnings = gateway.Problems(bad, text), gateway.Problems(weak, text)
 	current := s.Holder.Current()
 	out.Restart = restartFor(current, next)
@@ -65,6 +65,8 @@ func (s Settings) effects(old, next *config.Config) []gateway.ConfigurationEffec
 			out = append(out, instancesChanged(section, old.Channels, next.Channels, s.SameChannel, func(c config.Channel) bool { return c.Enabled })...)
 		case "tools":
 			out = append(out, instancesChanged(section, old.Tools, next.Tools, s.SameTools, func(c config.ToolProvider) bool { return c.Enabled })...)
+		case "drivers":
+			out = append(out, instancesChanged(section, old.UsedDrivers(), next.UsedDrivers(), config.Driver.Same, func(d config.Driver) bool { return d.Plugin != "" })...)
 		default:
 			out = append(out, gateway.ConfigurationEffect{Part: section, Change: "changes"})
 		}

@@ -24,6 +24,7 @@ type Settings struct {
 	Log    *slog.Logger
 	// SameChannel and SameTools report whether a process for one table can also serve the other.
 	SameChannel func(a, b config.Channel) bool
+	Launcher    []string // the command that runs plugins in a jail
 	SameTools   func(a, b config.ToolProvider) bool
 	// FailedRestart is why the last restart was not one with the file; nil if it was.
 	FailedRestart error

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/plugin"
+	sandboxkind "github.com/flynnhost/flynn/host/plugin/kind/sandbox"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -88,8 +89,11 @@ func (s Status) Status(ctx context.Context) gateway.Status {
 		Budgets: s.budgets(ctx, now.Config), Errors: s.errors(),
 	}
 	for _, p := range s.Plugins.Status() {
-		if p.Kind == toolkind.Name {
+		switch p.Kind {
+		case toolkind.Name:
 			out.Tools = append(out.Tools, s.tools(now, p))
+			continue
+		case sandboxkind.Name: // is in Sandbox
 			continue
 		}
 		out.Channels = append(out.Channels, gateway.ChannelStatus{

@@ -69,7 +69,7 @@ func (k *kit) plugin() suite.Plugin {
 	return suite.Plugin{
 		Kinds: plugin.AllKinds().Wire(k.manifest.Kinds),
 		Name:  k.manifest.Name, Version: k.manifest.Version, Settings: k.file.Settings, Secrets: k.file.Secrets, Optional: k.file.Optional,
-		Named: k.manifest.Config.Secrets, Calls: k.file.Calls, Redelivers: k.file.Fake.Redelivers,
+		Named: k.manifest.Config.Secrets, Calls: k.file.Calls, Container: k.file.Container, Gone: k.file.Gone, Redelivers: k.file.Fake.Redelivers,
 		StopTimeout: time.Duration(k.manifest.Run.StopTimeout), Source: FileName, Bench: k.bench,
 	}
 }

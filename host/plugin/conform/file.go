@@ -25,6 +25,9 @@ type file struct {
 	Optional []string     `toml:"optional_secrets"`
 	Fake     fakeCommand  `toml:"fake"`
 	Calls    []suite.Call `toml:"calls"`
+	// Container is one that a driver of sandboxes can make here, and Gone are settings with which no engine answers it.
+	Container suite.Container `toml:"container"`
+	Gone      map[string]any  `toml:"gone"`
 }
 
 // fakeCommand starts a fake platform.
@@ -74,5 +77,5 @@ func parseFile(text []byte) (file, error) {
 
 // free reports whether a key belongs to the plugin. The decoder reports tables in there as undecoded.
 func free(key toml.Key) bool {
-	return len(key) > 1 && key[0] == "settings" || len(key) > 2 && key[0] == "calls" && key[1] == "arguments"
+	return len(key) > 1 && (key[0] == "settings" || key[0] == "gone") || len(key) > 2 && key[0] == "calls" && key[1] == "arguments"
 }

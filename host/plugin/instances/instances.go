@@ -2,7 +2,7 @@
 // accepts its settings.
 //
 // Start with Set, which each start and reload call, and CheckSettings. The package starts no process itself (package plugin does), and uses
-// none (package plugged does for channels, package provider for tools).
+// none (package channel/plugged does for channels, package provider for tools, package fleet/drivers for drivers of sandboxes).
 package instances
 
 import (
@@ -83,7 +83,8 @@ func release(plugins Plugins, log *slog.Logger, name string) {
 
 // Names returns the names of all instances of a configuration.
 func Names(c *config.Config) []string {
-	return slices.AppendSeq(slices.Collect(maps.Keys(c.Channels)), maps.Keys(c.Tools))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(c.Channels)), maps.Keys(c.Tools))
+	return slices.AppendSeq(names, maps.Keys(c.Drivers))
 }
 
 // Reveal reveals the secrets of an instance for its process.

@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	sandboxkind "github.com/flynnhost/flynn/host/plugin/kind/sandbox"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
@@ -51,6 +52,9 @@ func CheckAllSettings(c *config.Config) config.Errors {
 		used[use.Plugin] = true
 	}
 	for _, use := range c.Tools {
+		used[use.Plugin] = true
+	}
+	for _, use := range c.UsedDrivers() {
 		used[use.Plugin] = true
 	}
 	var out config.Errors
@@ -99,6 +103,11 @@ func Of(c *config.Config, name string) []plugin.Instance {
 			i.Settings = use.Reach("/run/server") // as the plugin of a server in a sandbox gets them, with another name
 		}
 		out = append(out, i)
+	}
+	for instance, use := range c.UsedDrivers() {
+		if use.Plugin == name {
+			out = append(out, plugin.Instance{Name: instance, Plugin: name, Kind: sandboxkind.Name, Settings: use.Settings})
+		}
 	}
 	return out
 }

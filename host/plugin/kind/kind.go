@@ -1,7 +1,7 @@
 // Package kind defines a kind of plugin: what host/plugin has to know about it to start, check and supervise its processes, which it does in
 // the same way for every kind.
 //
-// Start with Kind. Each kind has a folder below this one, channel and tools, with its table of plugin.toml and the client that its users
+// Start with Kind. Each kind has a folder below this one, channel, tools and sandbox, with its table of plugin.toml and the client that its users
 // make from a Conn. A new kind is such a folder and an entry in host/plugin/kinds.go. The package starts nothing and calls nothing.
 package kind
 
@@ -49,6 +49,8 @@ type Conn struct {
 	grpc.ClientConnInterface // with the host's bounds in both directions
 
 	Instance string
+	// Release names what runs, by its contents: another release of the plugin, and a changed program of a development folder, have another.
+	Release  string
 	Settings map[string]any
 	Options  Options // of the instance's kind
 	Log      *slog.Logger

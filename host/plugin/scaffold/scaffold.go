@@ -21,6 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	sandboxkind "github.com/flynnhost/flynn/host/plugin/kind/sandbox"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk"
 )
@@ -52,11 +53,18 @@ var sections = map[kind.Name]string{
 [channel]
 senders = "none"
 `,
+	sandboxkind.Name: `
+# The identities and the sockets of containers are in the state folder; the engine is where the variables say.
+[permissions]
+state = true
+env = ["DOCKER_HOST", "CONTAINER_HOST"]
+`,
 }
 
 var descriptions = map[kind.Name]string{
 	channelkind.Name: "Says something once in a while and hears the answer",
 	toolkind.Name:    "Rolls dice",
+	sandboxkind.Name: "Makes sandboxes with the docker or podman command",
 }
 
 var (
@@ -75,6 +83,9 @@ func Write(c Config) (dir string, err error) {
 		return "", fmt.Errorf("there is no template for the language %q: use %s", c.Language, strings.Join(Languages(), " or "))
 	case descriptions[c.Kind] == "":
 		return "", fmt.Errorf("there is no template for the kind %q: use %s", c.Kind, plugin.AllKinds())
+	}
+	if _, err := fs.Stat(templates, path.Join("templates", c.Language, string(c.Kind))); err != nil {
+		return "", fmt.Errorf("there is no template for the kind %s in %s: use go", c.Kind, c.Language)
 	}
 	if !validRelease().MatchString(c.Release) {
 		c.Release = "" // not a release build

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/conform"
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	sandboxkind "github.com/flynnhost/flynn/host/plugin/kind/sandbox"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -88,6 +90,34 @@ func TestGo(t *testing.T) {
 	}
 }
 
+// TestGoSandbox: the skeleton of a driver is the example, so that there is one to keep right. The tests of package drivers use the example.
+func TestGoSandbox(t *testing.T) {
+	need.Source(t)
+	dir := write(t, Config{Name: "my-driver", Kind: sandboxkind.Name, Release: "v0.1.0"})
+	for _, name := range []string{"main.go", "main_test.go", "conform.toml"} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join("../../../examples/docker-driver", name))
+		if err != nil || string(got) != strings.ReplaceAll(string(want), "docker-driver", "my-driver") {
+			t.Errorf("%s differs from that of examples/docker-driver (%v)", name, err)
+		}
+	}
+	m, err := plugin.ReadManifest(dir)
+	if err == nil {
+		t.Errorf("a manifest without a built program is accepted: %+v", m)
+	}
+	if err := os.Remove(filepath.Join(dir, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	goTool(t, dir, "build", "-trimpath", "-o", "bin/my-driver", ".")
+	goTool(t, dir, "test", "-count=1", ".")
+	if m, err = plugin.ReadManifest(dir); err != nil || !m.Permissions.State {
+		t.Errorf("manifest %+v, %v", m, err)
+	}
+}
+
 func TestNode(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("node")
@@ -108,7 +138,8 @@ func TestWriteRefuses(t *testing.T) {
 	}{
 		"a name that is a path": {Config{Name: "../x"}, "cannot be a plugin's name"},
 		"another language":      {Config{Name: "my-plugin", Language: "cobol"}, "use go or node"},
-		"another kind":          {Config{Name: "my-plugin", Kind: "policy"}, "use channel or tools"},
+		"another kind":          {Config{Name: "my-plugin", Kind: "policy"}, "use channel, tools or sandbox"},
+		"a kind without it":     {Config{Name: "my-plugin", Language: "node", Kind: "sandbox"}, "in node: use go"},
 		"what is there":         {Config{Name: "my-plugin", Dir: dir}, "exists: choose another name"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,6 +69,8 @@ type Capabilities struct {
 	Engine   string // product and version, for people
 	Address  string
 	Runtimes []string // sorted
+	// Networks are those that a Container can have; nil is all.
+	Networks []string
 	// Lacks are limits that the driver cannot hold on this machine.
 	Lacks []Lack
 	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
@@ -103,6 +105,9 @@ func (c Capabilities) Lacking() (all []string) {
 	return all
 }
 
+// ErrUnable wraps machine.ErrUnavailable: the engine answers, and cannot make such a container. Waiting does not help.
+var ErrUnable = fmt.Errorf("%w", machine.ErrUnavailable)
+
 // configured are the limits that are keys of [sandbox].
 func configured() []Limit { return []Limit{MemoryLimit, CPULimit, PidsLimit} }
 
@@ -125,7 +130,7 @@ func Without(lacks []Lack, bestEffort bool) error {
 	for _, l := range lacks {
 		if !bestEffort && slices.Contains(configured(), l.Limit) {
 			return fmt.Errorf(`%w: this machine cannot hold %s: %s. Use a container engine, or write limits = "best-effort" in [sandbox] to do without`,
-				machine.ErrUnavailable, l.Limit, l.Why)
+				ErrUnable, l.Limit, l.Why)
 		}
 	}
 	return nil
@@ -255,16 +260,20 @@ const LabelVolume = "flynn.volume"
 // LabelService is the name of a service, on its container.
 const LabelService = "flynn.service"
 
-// Supports returns an error if the engine is known to lack a runtime, or a limit that is not best effort.
-func (c Capabilities) Supports(runtime string, bestEffort bool) error {
+// Supports returns an error if the engine is known to lack a network, a runtime, or a limit that is not best effort.
+func (c Capabilities) Supports(network, runtime string, bestEffort bool) error {
 	if err := Without(c.Lacks, bestEffort); err != nil {
 		return err
+	}
+	if c.Networks != nil && !slices.Contains(c.Networks, network) {
+		return fmt.Errorf("%w: %s has no network %q, only %q: change network in [sandbox], or use another engine",
+			ErrUnable, c.Address, network, c.Networks)
 	}
 	if runtime == "" || slices.Contains(c.Runtimes, runtime) {
 		return nil
 	}
 	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
-		machine.ErrUnavailable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
+		ErrUnable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
 }
 
 // Usage is what a container uses.

@@ -16,6 +16,9 @@ const (
 	Native = "native" // none: this machine makes sandboxes itself
 )
 
+// DriverPrefix begins the name of a plugin's driver, as in "driver:podman".
+const DriverPrefix = "driver:"
+
 // Default returns the address of the engine of this computer if none is configured: the first of the system's usual sockets that exists.
 // home is the user's home folder. The default of Docker's own client comes first.
 func Default(home string) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/engine"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/native"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -23,8 +24,13 @@ type Engine interface {
 	Close() error
 }
 
-// Engines returns the engines that [sandbox] names, the preferred first. It contacts none. dir is the folder of the store.
-func Engines(c config.Sandbox, dir string, log *slog.Logger) ([]Engine, error) {
+// Engines returns the engines that [sandbox] names, the preferred first. It contacts none. dir is the folder of the store, and plugged returns
+// the driver of a [drivers] table.
+func Engines(c config.Sandbox, dir string, plugged func(name string) (Engine, error), log *slog.Logger) ([]Engine, error) {
+	if name := c.Driver(); name != "" {
+		e, err := plugged(name)
+		return []Engine{e}, err
+	}
 	own := func() (Engine, error) {
 		return native.New(native.Config{
 			Folder: FoldersOf(dir).Native, Supervisor: func() (string, error) { return program.FindSupervisor(log) },
@@ -91,9 +97,9 @@ func why(all []error) error {
 	return fmt.Errorf("%w: %s", machine.ErrUnavailable, text[:len(text)-1])
 }
 
-// Open returns the engine of a configuration that answers now, as Answering does.
-func Open(ctx context.Context, c config.Sandbox, dir string, log *slog.Logger) (Engine, error) {
-	engines, err := Engines(c, dir, log)
+// Open returns the engine of a configuration that answers now, as Answering does. launcher is the command that runs plugins in a jail.
+func Open(ctx context.Context, c *config.Config, launcher []string, log *slog.Logger) (Engine, error) {
+	engines, err := Engines(c.Sandbox, c.Store.Dir, func(string) (Engine, error) { return drivers.Start(c, launcher, log) }, log)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -39,7 +41,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	if !c.LocalFrontends {
 		f.log.Info("calls of the web page and the terminal run on the host; local_frontends = true under [sandbox] runs them in containers too")
 	}
-	engines, err := Engines(c, f.config.Dir, f.log)
+	engines, err := Engines(c, f.config.Dir, func(name string) (Engine, error) { return f.config.Drivers.Get(name), nil }, f.log)
 	if err != nil {
 		f.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
 		close(f.looked)
@@ -53,7 +55,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 		if e == nil {
 			e = Answering(ctx, engines)
 		}
-		f.see(f.look(ctx, e, c, &running))
+		err := f.look(ctx, e, c, &running)
+		if err == nil {
+			f.judge(f.gate(ctx, e))
+		}
+		f.see(err)
 		if first {
 			close(f.looked)
 		}
@@ -104,8 +110,10 @@ func (f *Fleet) look(ctx context.Context, e Engine, c config.Sandbox, running *s
 	f.forgetLeft(ctx, manager)
 	f.mu.Lock()
 	f.manager, f.chosen = manager, e
-	s := f.setup.Load()
-	manager.SetPools(s.pools, s.poolCPU)
+	if _, gated := e.(proved); gated {
+		f.unproved = errLooking
+	}
+	f.fillPools()
 	f.mu.Unlock()
 	running.Go(func() {
 		if err := manager.Run(ctx); err != nil && ctx.Err() == nil {
@@ -152,7 +160,7 @@ func (f *Fleet) learn(ctx context.Context, e Engine) error {
 	configured := f.setup.Load().specs
 	for _, name := range configured.Names() {
 		s, _ := configured.Named(name)
-		if err := engine.Supports(s.Runtime, s.BestEffort); err != nil {
+		if err := Supports(e, engine, s); err != nil {
 			f.log.Warn("a sandbox cannot be made", "sandbox", name, "reason", machine.Reason(err))
 		}
 	}
@@ -183,8 +191,32 @@ func (f *Fleet) see(err error) {
 	}
 }
 
-// supports returns why the engine cannot make such containers now, or nil.
-func (f *Fleet) supports(all ...spec.Spec) error {
+// judge records why the engine may not be used, and logs it when that has changed.
+func (f *Fleet) judge(err error) {
+	f.mu.Lock()
+	before := f.unproved
+	f.unproved = err
+	if before != nil {
+		f.fillPools()
+	}
+	f.mu.Unlock()
+	switch {
+	case errors.Is(err, drivers.ErrNotHeld) && (before == nil || before.Error() != err.Error()):
+		f.log.Error("the driver of sandboxes is not used", "reason", machine.Reason(err))
+	case err == nil && errors.Is(before, errTesting):
+		f.log.Info("the driver of sandboxes has passed its self-test")
+	}
+}
+
+// fillPools has the manager keep the configured pools, unless its engine may not be used; f.mu is held.
+func (f *Fleet) fillPools() {
+	if s := f.setup.Load(); f.manager != nil && f.unproved == nil {
+		f.manager.SetPools(s.pools, s.poolCPU)
+	}
+}
+
+// answers returns why the engine makes no sandboxes now, or nil. It waits for the first check.
+func (f *Fleet) answers() error {
 	select {
 	case <-f.looked:
 	case <-time.After(time.Minute):
@@ -192,11 +224,21 @@ func (f *Fleet) supports(all ...spec.Spec) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unavailable != nil || f.engine == nil {
-		return f.unavailable
+	return f.unavailable
+}
+
+// supports returns why the engine cannot make such containers now, or nil.
+func (f *Fleet) supports(all ...spec.Spec) error {
+	if err := f.answers(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unproved != nil || f.engine == nil || f.chosen == nil {
+		return f.unproved
 	}
 	for _, s := range all {
-		if err := f.engine.Supports(s.Runtime, s.BestEffort); err != nil {
+		if err := Supports(f.chosen, *f.engine, s); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
@@ -63,6 +64,7 @@ type Config struct {
 	Media   Media          // nil: none
 	Egress  sandbox.Egress // nil: decisions are not recorded
 	Outside Outside
+	Drivers *drivers.Set // of the configuration
 	Log     *slog.Logger
 }
 
@@ -87,6 +89,7 @@ type Fleet struct {
 	manager     *sandbox.Manager     // nil until the engine has answered once
 	chosen      Engine               // the same
 	unavailable error                // why there are no sandboxes, as of the last check
+	unproved    error                // why the engine, which answers, may not be used
 	engine      *driver.Capabilities // the engine when it last answered, or nil
 }
 
@@ -108,7 +111,7 @@ func New(c Config) (*Fleet, error) {
 	}
 	f := &Fleet{
 		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), unavailable: ErrOff,
-		tests: selfTests{start: make(chan string, 1)},
+		tests: selfTests{start: make(chan wantedTest, 1)},
 	}
 	if err := workspace.Recover(f.folders.Workspaces); err != nil {
 		f.log.Error("cannot finish moving workspaces", "error", err)
@@ -153,9 +156,9 @@ func (f *Fleet) Configure(c *config.Config) {
 	f.snapshotLimit.Store(int64(c.Limits.SnapshotDisk))
 	f.hosts.configure(time.Duration(c.Sandbox.TimeoutSeconds) * time.Second)
 	f.setup.Store(s) // stored first, so that a manager that is made meanwhile gets these pools
-	if m := f.sandboxes(); m != nil {
-		m.SetPools(s.pools, s.poolCPU)
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fillPools()
 }
 
 // limits converts the limits of a configuration.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,10 +21,16 @@ var ErrTesting = errors.New("a self-test is under way: wait for its end")
 
 // selfTests runs one self-test at a time.
 type selfTests struct {
-	start chan string
+	start chan wantedTest
 
 	mu   sync.Mutex
 	last selftest.State
+}
+
+// wantedTest is a self-test to carry out.
+type wantedTest struct {
+	sandbox string
+	only    func(name string) bool // nil: all attacks
 }
 
 // SelfTest returns the last self-test, or the one under way with its outcomes so far.
@@ -42,17 +49,26 @@ func (f *Fleet) StartSelfTest(name, by string) error {
 	if _, known := f.spec(name); !known {
 		return fmt.Errorf("%w: there is no [sandboxes.%.64s]", machine.ErrNotFound, name)
 	}
-	if err := f.Available(name); err != nil {
+	if err := f.answers(); err != nil {
 		return err
 	}
+	return f.begin(name, by, nil)
+}
+
+// begin starts a self-test of the attacks that only selects.
+func (f *Fleet) begin(name, by string, only func(name string) bool) error {
 	t := &f.tests
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last.Running {
 		return ErrTesting
 	}
-	t.last = selftest.State{Sandbox: name, By: by, Running: true, Began: time.Now(), Of: len(selftest.ProbesOf(f.chosenEngine()))}
-	t.start <- name // has room while none runs
+	of := selftest.ProbesOf(f.chosenEngine())
+	if only != nil {
+		of = slices.DeleteFunc(of, func(p selftest.Probe) bool { return !only(p.Name) })
+	}
+	t.last = selftest.State{Sandbox: name, By: by, Running: true, Began: time.Now(), Of: len(of)}
+	t.start <- wantedTest{name, only} // has room while none runs
 	return nil
 }
 
@@ -60,8 +76,8 @@ func (f *Fleet) StartSelfTest(name, by string) error {
 func (f *Fleet) selfTesting(ctx context.Context) {
 	for {
 		select {
-		case name := <-f.tests.start:
-			report, err := f.runSelfTest(ctx, name)
+		case wanted := <-f.tests.start:
+			report, err := f.runSelfTest(ctx, wanted)
 			f.tests.end(report, err)
 		case <-ctx.Done():
 			return
@@ -78,28 +94,31 @@ func (t *selfTests) end(r selftest.Report, err error) {
 	}
 }
 
-func (f *Fleet) runSelfTest(ctx context.Context, name string) (r selftest.Report, err error) {
+func (f *Fleet) runSelfTest(ctx context.Context, test wantedTest) (r selftest.Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTimeout)
 	defer cancel()
 	manager := f.sandboxes()
-	wanted, known := f.spec(name)
+	wanted, known := f.spec(test.sandbox)
 	if manager == nil || !known {
 		return r, errLooking
 	}
-	c := selftest.Config{Dir: f.folders.Workspaces, MountRules: f.mountRules, Progress: f.tests.add}
+	e := f.chosenEngine()
+	c := selftest.Config{Driver: Attacked(e), Dir: f.folders.Workspaces, MountRules: f.mountRules, Only: test.only, Progress: f.tests.add}
 	if err := selftest.FindPrograms(&c, f.log); err != nil {
 		return r, err
 	}
 	if c.Spec, err = manager.Prepared(ctx, wanted); err != nil {
 		return r, err
 	}
-	c.Driver = f.chosenEngine()
 	c.Log = slog.New(slog.DiscardHandler) // the report says which attacks were refused
 	suite, err := selftest.New(c)
 	if err != nil {
 		return r, err
 	}
-	return suite.Run(ctx)
+	if r, err = suite.Run(ctx); err != nil {
+		return r, err
+	}
+	return r, Record(ctx, e, wanted, r)
 }
 
 // add takes an outcome of the self-test under way.

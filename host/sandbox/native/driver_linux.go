@@ -105,7 +105,7 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 		engine = "native, with one user"
 		lacks = append(lacks, driver.Lack{Limit: driver.LeftMemory, Why: d.ids.single})
 	}
-	return driver.Capabilities{Engine: engine, Address: d.Address(), Lacks: lacks}, nil
+	return driver.Capabilities{Engine: engine, Address: d.Address(), Networks: []string{"none", "host"}, Lacks: lacks}, nil
 }
 
 // Create implements driver.Driver.

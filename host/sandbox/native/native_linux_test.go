@@ -459,11 +459,11 @@ func TestLimitsThatCannotBeHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Supports("", false); err == nil {
+	if err := engine.Supports("none", "", false); err == nil {
 		t.Errorf("it lacks %v, and supports a sandbox with limits", engine.Lacks)
 	}
 	c.BestEffort = true
-	if err := engine.Supports("", true); err != nil {
+	if err := engine.Supports("none", "", true); err != nil {
 		t.Error(err)
 	}
 	if _, err := d.Create(t.Context(), c); err != nil {

@@ -129,6 +129,17 @@ func Probes() []Probe {
 	return all
 }
 
+// driverRows are the rows that a driver holds or not, whatever the host does.
+var driverRows = []string{
+	networkRow, metadataRow, "fork bomb", "memory bomb", "CPU and timer", "disk fill", "/proc, /sys", "engine socket", "namespaces", "special files",
+	"setuid", "kernel keyring", "supervisor attack", "env leak", "cross-session",
+}
+
+// OfDriver reports whether it is up to the driver that the attack of that name fails.
+func OfDriver(name string) bool {
+	return slices.ContainsFunc(Probes(), func(p Probe) bool { return p.Name == name && !p.Engine && slices.Contains(driverRows, p.Row) })
+}
+
 // ProbesOf returns those that can be tried on the sandboxes of a driver.
 func ProbesOf(d driver.Driver) []Probe {
 	if _, ok := d.(*docker.Driver); ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
+	"github.com/flynnhost/flynn/sdk/proto/sandboxv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
@@ -114,6 +115,7 @@ type process struct {
 	plugin  pluginv1.PluginClient
 	channel channelv1.ChannelClient
 	tools   toolv1.ToolsClient
+	sandbox sandboxv1.DriverClient
 }
 
 // connectLimit is generous: a busy machine may need long to encrypt a connection.
@@ -124,7 +126,7 @@ func (t *T) start(bare bool) *process {
 	started, err := t.bench.Start(t.ctx, bare)
 	t.must(err)
 	c := started.Conn()
-	p := &process{started, t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c)}
+	p := &process{started, t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c), sandboxv1.NewDriverClient(c)}
 	t.all = append(t.all, p)
 	// Calls are timed from here on, so the connection must be established. Any answer will do; if there is none, the check finds out why.
 	ctx, cancel := context.WithTimeout(t.ctx, connectLimit)

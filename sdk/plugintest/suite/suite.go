@@ -37,6 +37,8 @@ type Plugin struct {
 	Optional      []string          // secrets that it does not need
 	Named         []string          // secrets that it may be given
 	Calls         []Call            // of its tools
+	Container     Container         // that its driver can make
+	Gone          map[string]any    // settings with which no engine answers its driver
 	// Redelivers is set if the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool
 	// StopTimeout is how long it may take to answer Shutdown; 20 s by default.
@@ -51,6 +53,12 @@ type Plugin struct {
 type Call struct {
 	Tool      string         `toml:"tool"`
 	Arguments map[string]any `toml:"arguments"`
+}
+
+// Container is a container that a driver can make here, and that lasts longer than a check.
+type Container struct {
+	Image      string   `toml:"image"`
+	Entrypoint []string `toml:"entrypoint"`
 }
 
 // Bench starts the plugin for one check. The processes of a check share what they leave, such as the state folder.
@@ -151,6 +159,7 @@ func catalogue() []Check {
 	}{
 		{pluginv1.Kind_KIND_CHANNEL, slices.Concat(receiveChecks(), sendChecks(), mediaChecks())},
 		{pluginv1.Kind_KIND_TOOLS, toolChecks()},
+		{pluginv1.Kind_KIND_SANDBOX, sandboxChecks()},
 	} {
 		for _, c := range k.checks {
 			c.Kind = k.kind

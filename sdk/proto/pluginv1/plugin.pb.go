@@ -40,6 +40,8 @@ const (
 	Kind_KIND_CHANNEL Kind = 1
 	// Serves flynn.tool.v1.Tools.
 	Kind_KIND_TOOLS Kind = 2
+	// Serves flynn.sandbox.v1.Driver.
+	Kind_KIND_SANDBOX Kind = 3
 )
 
 // Enum value maps for Kind.
@@ -48,11 +50,13 @@ var (
 		0: "KIND_UNSPECIFIED",
 		1: "KIND_CHANNEL",
 		2: "KIND_TOOLS",
+		3: "KIND_SANDBOX",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_CHANNEL":     1,
 		"KIND_TOOLS":       2,
+		"KIND_SANDBOX":     3,
 	}
 )
 
@@ -803,12 +807,13 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"login_code\x18\x04 \x01(\tR\tloginCode\"B\n" +
 	"\x0fShutdownRequest\x12/\n" +
 	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x12\n" +
-	"\x10ShutdownResponse*>\n" +
+	"\x10ShutdownResponse*P\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fKIND_CHANNEL\x10\x01\x12\x0e\n" +
 	"\n" +
-	"KIND_TOOLS\x10\x02*w\n" +
+	"KIND_TOOLS\x10\x02\x12\x10\n" +
+	"\fKIND_SANDBOX\x10\x03*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +

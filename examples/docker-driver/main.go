@@ -1,0 +1,256 @@
+// Command docker-driver is a whole driver of sandboxes: it makes them with the docker command, or with podman, which takes the same arguments.
+// Copy it to begin one for another engine.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/sandbox"
+)
+
+func main() { sandbox.Main(&engine{}) }
+
+// The supervisor listens at socketName in listenFolder, which is a folder of this machine: no network leads to a container without one.
+const (
+	listenFolder = "/.flynn-listen"
+	socketName   = "socket"
+)
+
+// engine drives an engine by its command. It keeps nothing in memory: a container's id is its name, and its files are in a folder of that name.
+type engine struct {
+	settings struct {
+		Command string `json:"command"` // by default docker
+		Host    string `json:"host"`    // address of the engine; by default the command's own
+		Sockets string `json:"sockets"` // folder for sockets, with a short path; by default in the state folder
+	}
+	state string
+}
+
+func (e *engine) Describe() sandbox.Description {
+	return sandbox.Description{Name: "docker-driver", Version: "0.1.0"}
+}
+
+func (e *engine) Configure(_ context.Context, c sandbox.Config) error {
+	e.state = c.StateDir
+	e.settings.Command, e.settings.Sockets = "docker", filepath.Join(c.StateDir, "s")
+	if err := c.Decode(&e.settings); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(e.settings.Sockets) || len(e.settings.Sockets) > 40 {
+		return sandbox.FieldErrors{{Path: "sockets", Message: fmt.Sprintf("write an absolute path of at most 40 bytes, not %q: the path of a socket is short", e.settings.Sockets)}}
+	}
+	return os.MkdirAll(e.settings.Sockets, 0o700)
+}
+
+// run runs the command and returns its output.
+func (e *engine) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, e.settings.Command, args...)
+	if e.settings.Host != "" {
+		cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.settings.Host, "CONTAINER_HOST="+e.settings.Host)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		return string(out), nil
+	}
+	said := strings.TrimSpace(stderr.String())
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case strings.Contains(said, "Cannot connect") || strings.Contains(said, "connection refused") || errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("%w: %s %s: %s: start it, or set host", sandbox.ErrUnavailable, e.settings.Command, args[0], said)
+	case strings.Contains(said, "No such image") || strings.Contains(said, "Unable to find image") || strings.Contains(said, "image not known"):
+		return "", fmt.Errorf("%w: run %s pull", sandbox.ErrNoImage, e.settings.Command)
+	}
+	return "", fmt.Errorf("%s %s: %w: %s", e.settings.Command, args[0], err, said)
+}
+
+func (e *engine) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
+	out, err := e.run(ctx, "version", "--format", "{{.Server.Version}}")
+	return sandbox.Capabilities{
+		Engine: e.settings.Command + " " + strings.TrimSpace(out), Address: e.settings.Host,
+		Networks: []string{sandbox.NetworkNone}, Binds: true,
+	}, err
+}
+
+// folder is where a container's identity and socket are. Its name is short, and as unique as the container's.
+func (e *engine) folder(name string) string { return filepath.Join(e.settings.Sockets, name) }
+
+func (e *engine) Create(ctx context.Context, c sandbox.Container) (string, error) {
+	if made, err := e.inspect(ctx, c.Name); err == nil {
+		if made.Config.Labels[sandbox.LabelKey] == c.Key {
+			return c.Name, nil
+		}
+		return "", fmt.Errorf("there is another container %s", c.Name)
+	} else if !errors.Is(err, errGone) {
+		return "", err
+	}
+	identity := filepath.Join(e.folder(c.Name), "identity")
+	if err := os.MkdirAll(e.folder(c.Name), 0o700); err != nil {
+		return "", err
+	}
+	_ = os.Remove(identity) // of an attempt that was interrupted
+	if err := os.WriteFile(identity, c.Identity, 0o400); err != nil {
+		return "", err
+	}
+	c.Mounts = append(c.Mounts, sandbox.Mount{Source: identity, Target: sandbox.IdentityPath, ReadOnly: true},
+		sandbox.Mount{Source: e.folder(c.Name), Target: listenFolder})
+	c.Entrypoint = append(c.Entrypoint, listenFolder+"/"+socketName)
+	if _, err := e.run(ctx, arguments(c)...); err != nil {
+		return "", errors.Join(err, os.RemoveAll(e.folder(c.Name)))
+	}
+	return c.Name, nil
+}
+
+// arguments are those of docker create. The ones that are not taken from c are the same for every container.
+func arguments(c sandbox.Container) []string {
+	args := []string{
+		"create", "--rm", "--pull=never", "--name=" + c.Name, "--hostname=sandbox", "--user=0:0", "--workdir=/", "--network=" + c.Network, "--ipc=private",
+		"--read-only", "--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=1777,size=64m", "--shm-size=64m", "--cap-drop=ALL",
+		"--cap-add=SETUID", "--cap-add=SETGID", "--cap-add=KILL", "--security-opt=no-new-privileges", "--log-driver=none", "--no-healthcheck",
+		"--ulimit=nofile=1024:1024", "--ulimit=core=0:0",
+		"--sysctl=kernel.shm_rmid_forced=1", "--sysctl=kernel.msgmni=32", "--sysctl=kernel.sem=250 32000 32 128",
+		"--memory=" + strconv.FormatInt(c.MemoryBytes, 10), "--memory-swap=" + strconv.FormatInt(c.MemoryBytes, 10),
+		"--cpus=" + strconv.FormatFloat(c.CPUs, 'f', -1, 64), "--pids-limit=" + strconv.FormatInt(c.PidsLimit, 10),
+		"--entrypoint=" + c.Entrypoint[0],
+	}
+	for _, variable := range []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"} { // the image's would change the supervisor
+		args = append(args, "--env="+variable+"=")
+	}
+	for name, value := range c.Labels {
+		args = append(args, "--label="+name+"="+value)
+	}
+	for _, host := range c.Hosts {
+		args = append(args, "--add-host="+host)
+	}
+	for _, m := range c.Mounts {
+		args = append(args, "--mount="+mount(m))
+	}
+	return append(append(args, c.Image), c.Entrypoint[1:]...)
+}
+
+// mount is a mount as a record of CSV, which --mount takes.
+func mount(m sandbox.Mount) string {
+	fields := []string{"type=bind", "source=" + m.Source, "target=" + m.Target, "bind-propagation=rprivate"}
+	if m.Memory {
+		fields = []string{"type=tmpfs", "target=" + m.Target, "tmpfs-mode=1777", "tmpfs-size=" + strconv.FormatInt(m.Bytes, 10)}
+	}
+	if m.Alone {
+		fields = append(fields, "bind-nonrecursive=true")
+	}
+	if m.ReadOnly {
+		fields = append(fields, "readonly")
+	}
+	for i, f := range fields {
+		fields[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
+	}
+	return strings.Join(fields, ",")
+}
+
+func (e *engine) Start(ctx context.Context, id string) error {
+	_, err := e.run(ctx, "start", id)
+	return err
+}
+
+func (e *engine) Endpoint(_ context.Context, id string) (sandbox.Endpoint, error) {
+	return sandbox.Endpoint{Network: "unix", Address: filepath.Join(e.folder(id), socketName)}, nil
+}
+
+func (e *engine) Remove(ctx context.Context, id string) error {
+	_, err := e.run(ctx, "rm", "--force", "--volumes", id)
+	for err == nil || isGone(err) || strings.Contains(err.Error(), "is already in progress") { // it returns before the container is gone
+		if _, err = e.inspect(ctx, id); errors.Is(err, errGone) {
+			return os.RemoveAll(e.folder(id))
+		}
+		if err == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return err
+}
+
+// inspected is what is used of the answer of docker inspect.
+type inspected struct {
+	Name    string
+	Created time.Time
+	State   struct{ Status string }
+	Config  struct {
+		Image  string
+		Labels map[string]string
+	}
+}
+
+var errGone = errors.New("there is no such container")
+
+func isGone(err error) bool {
+	return err != nil && (strings.Contains(strings.ToLower(err.Error()), "no such container") || strings.Contains(err.Error(), "no container with name"))
+}
+
+func (e *engine) inspect(ctx context.Context, name string) (inspected, error) {
+	all, err := e.inspectAll(ctx, name)
+	if err == nil && len(all) == 0 {
+		err = errGone
+	}
+	if err != nil {
+		return inspected{}, err
+	}
+	return all[0], nil
+}
+
+func (e *engine) inspectAll(ctx context.Context, names ...string) (all []inspected, err error) {
+	out, err := e.run(ctx, append([]string{"container", "inspect", "--"}, names...)...)
+	if isGone(err) {
+		return nil, errGone
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &all)
+	}
+	return all, err
+}
+
+func (e *engine) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+	out, err := e.run(ctx, "ps", "--all", "--no-trunc", "--filter=label="+sandbox.LabelInstance+"="+instance, "--format={{.Names}}")
+	var owned []sandbox.Owned
+	for _, name := range strings.Fields(out) {
+		c, gone := e.inspect(ctx, name)
+		if errors.Is(gone, errGone) { // meanwhile
+			continue
+		}
+		if gone != nil {
+			return nil, gone
+		}
+		owned = append(owned, sandbox.Owned{
+			ID: name, Name: name, Image: c.Config.Image, State: c.State.Status, Labels: c.Config.Labels, Created: c.Created,
+		})
+	}
+	return owned, errors.Join(err, e.sweep(ctx))
+}
+
+// sweep removes the folders of containers that ended by themselves.
+func (e *engine) sweep(ctx context.Context) error {
+	folders, err := os.ReadDir(e.settings.Sockets)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range folders {
+		info, gone := f.Info()
+		if gone != nil || time.Since(info.ModTime()) < 10*time.Minute { // its container may be about to be made
+			continue
+		}
+		if _, gone := e.inspect(ctx, f.Name()); errors.Is(gone, errGone) {
+			err = errors.Join(err, os.RemoveAll(e.folder(f.Name())))
+		}
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
+	"github.com/flynnhost/flynn/sdk/sandbox"
+)
+
+// engine is one in memory, which outlasts the drivers that use it.
+type engine struct {
+	mu  sync.Mutex
+	all map[string]*box
+}
+
+type box struct {
+	sandbox.Owned
+	key string
+}
+
+// memory drives it. A fault is what a careless author would have written.
+type memory struct {
+	*engine
+	fault    string
+	settings struct {
+		Host string `json:"host"`
+	}
+	own map[string]bool
+}
+
+func (m *memory) Describe() sandbox.Description {
+	return sandbox.Description{Name: "memory", Version: "1.0.0"}
+}
+
+func (m *memory) Configure(_ context.Context, c sandbox.Config) error {
+	return c.Decode(&m.settings)
+}
+
+func (m *memory) gone() error {
+	if m.settings.Host == "" {
+		return nil
+	}
+	if m.fault == "a silent engine" {
+		return errors.New("it is silent")
+	}
+	return fmt.Errorf("%w at %s", sandbox.ErrUnavailable, m.settings.Host)
+}
+
+func (m *memory) Capabilities(context.Context) (sandbox.Capabilities, error) {
+	has := sandbox.Capabilities{Engine: "Memory 1", Networks: []string{sandbox.NetworkNone}}
+	switch m.fault {
+	case "no name":
+		has.Engine = ""
+	case "another network":
+		has.Networks = []string{"mesh"}
+	}
+	return has, m.gone()
+}
+
+func (m *memory) Create(_ context.Context, c sandbox.Container) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.Image != "known" && m.fault != "any image" {
+		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, c.Image)
+	}
+	for id, b := range m.all {
+		if b.key == c.Key && m.fault != "no keys" {
+			return id, nil
+		}
+	}
+	id := fmt.Sprint("box-", len(m.all), "-", time.Now().UnixNano())
+	labels := c.Labels
+	if m.fault == "lost labels" {
+		labels = map[string]string{sandbox.LabelInstance: c.Labels[sandbox.LabelInstance]}
+	}
+	m.all[id] = &box{sandbox.Owned{ID: id, Name: c.Name, Image: c.Image, State: "created", Labels: labels, Created: time.Now()}, c.Key}
+	m.own[id] = true
+	return id, nil
+}
+
+func (m *memory) find(id string) *box {
+	for _, b := range m.all {
+		if b.ID == id || b.Name == id {
+			return b
+		}
+	}
+	return nil
+}
+
+func (m *memory) Start(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.find(id)
+	if b == nil || b.State == "running" && m.fault == "starts once" {
+		return errors.New("it cannot be started")
+	}
+	b.State = "running"
+	return nil
+}
+
+func (m *memory) Endpoint(context.Context, string) (sandbox.Endpoint, error) {
+	if m.fault == "no way" {
+		return sandbox.Endpoint{}, nil
+	}
+	return sandbox.Endpoint{Network: "unix", Address: "/run/s"}, nil
+}
+
+func (m *memory) Remove(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch b := m.find(id); {
+	case b != nil && m.fault != "never removes":
+		delete(m.all, b.ID)
+	case b == nil && m.fault == "removes once":
+		return errors.New("there is none")
+	}
+	return nil
+}
+
+func (m *memory) List(context.Context, string) ([]sandbox.Owned, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []sandbox.Owned
+	for _, b := range m.all { // of every instance: the SDK chooses
+		if m.own[b.ID] || m.fault != "forgets" {
+			out = append(out, b.Owned)
+		}
+	}
+	return out, m.gone()
+}
+
+func conformance(fault string) Conformance {
+	e := &engine{all: map[string]*box{}}
+	return Conformance{
+		Sandbox:   func() sandbox.Driver { return &memory{engine: e, fault: fault, own: map[string]bool{}} },
+		Container: suite.Container{Image: "known", Entrypoint: []string{"/wait"}}, Gone: map[string]any{"host": "nowhere"},
+	}
+}
+
+func TestADriverConforms(t *testing.T) { Conform(t, conformance("")) }
+
+// TestFaultsAreFound: each check fails for a driver that gets it wrong.
+func TestFaultsAreFound(t *testing.T) {
+	for fault, check := range map[string]string{
+		"no name": "capabilities", "another network": "capabilities", "any image": "container-image", "no keys": "container-key", "lost labels": "container-life",
+		"starts once": "container-life", "no way": "container-life", "removes once": "container-life", "never removes": "container-life",
+		"forgets": "container-orphans", "a silent engine": "engine-gone",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			report := report(t, conformance(fault))
+			for _, r := range report.Results {
+				if r.Check == check && r.Outcome == suite.Fail {
+					return
+				}
+			}
+			t.Errorf("%s passes", check)
+		})
+	}
+}
