@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
@@ -25,7 +24,9 @@ var _ command.Scopes = scopes{}
 
 // Look implements command.Scopes.
 func (p scopes) Look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
-	return p.h.look(ctx, scope, m)
+	g := p.h.current.Load()
+	now, err := p.h.runner.Summary(ctx, g.Generation, scope, m)
+	return g.Session(now, m), err
 }
 
 // Compact implements command.Scopes.
@@ -97,26 +98,6 @@ func (h replies) Push(turn string, r message.Reply) {
 	if r.Channel == message.ScheduleChannel {
 		h.schedules.Wake()
 	}
-}
-
-// look describes a conversation scope as the sender of a message sees it.
-func (h *Host) look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
-	g := h.current.Load()
-	now, err := h.runner.Summary(ctx, g.Generation, scope, m)
-	if err != nil {
-		return command.Session{}, err
-	}
-	s := command.Session{
-		Scope: now.Scope, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
-		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
-	}
-	if model, ok := g.Config.Models[s.Tier]; ok {
-		s.Model = model.Title()
-	}
-	if a, ok := g.Config.Agents[s.Agent]; ok {
-		s.Tiers, s.OwnModel = assemble.Tiers(a), a.Kind == "cli"
-	}
-	return s, nil
 }
 
 // compact carries out the command to compact the conversation of a message.

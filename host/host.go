@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/access/signin"
+	"github.com/flynnhost/flynn/host/admin/restart"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/halt"
@@ -79,9 +80,8 @@ type Config struct {
 	// Outside is how sandboxes reach other hosts; the zero value is the host's own network.
 	Outside fleet.Outside
 
-	serves   bool           // by Serve
-	failed   error          // why a restart with the file failed
-	fallBack *config.Config // in place of the file then
+	start    restart.Start
+	restarts chan *restart.Plan // nil without Serve
 }
 
 // Host is a running Flynn.
@@ -145,10 +145,9 @@ type Host struct {
 	current inforce.Current
 	ready   atomic.Bool
 
-	serves   bool // by Serve, which restarts it
-	restarts chan *restart
-	next     *restart // once Run has returned
-	failed   error    // of the restart before
+	start    restart.Start
+	restarts chan *restart.Plan // nil without Serve
+	next     *restart.Plan      // once Run has returned
 }
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
@@ -157,17 +156,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		serves: cfg.serves, restarts: make(chan *restart, 1), failed: cfg.failed,
+		start: cfg.start, restarts: cfg.restarts,
 	}
 	var err error
 	open := config.NewHolder
-	switch {
-	case cfg.fallBack != nil:
-		open = config.FallBack(cfg.fallBack, cfg.failed)
-	case cfg.LastGood:
+	if cfg.LastGood {
 		open = config.OpenLastGood
 	}
-	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
+	if h.holder, err = cfg.start.Open(open)(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
 		return nil, err
 	}
 	if err := h.open(ctx, h.holder.Current()); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
-// Run serves until ctx ends or a person asks for a restart; see Serve. It continues the work of an earlier process, then accepts new messages. At the end it first stops
-// accepting, then waits for replies being sent, then stops the plugins.
+// Run serves until ctx ends or a person asks for a restart; see Serve. It continues the work of an earlier process, then accepts new messages.
+// At the end it first stops accepting, then waits for replies being sent, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {
 	defer func() {
 		if err := h.close(); err != nil {

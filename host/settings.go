@@ -14,7 +14,7 @@ import (
 // settings edits flynn.toml.
 func (h *Host) settings() settings.Settings {
 	return settings.Settings{
-		Holder: h.holder, Editor: h.editor, Log: h.log, Launcher: h.launcher, SameChannel: h.channels.Same, SameTools: h.tools.Same, FailedRestart: h.failed,
+		Holder: h.holder, Editor: h.editor, Log: h.log, Launcher: h.launcher, SameChannel: h.channels.Same, SameTools: h.tools.Same, FailedRestart: h.start.Failed,
 	}
 }
 

@@ -30,9 +30,12 @@ func OpenLastGood(path string, getenv func(string) string, log *slog.Logger, che
 	return newHolder(path, cfg, getenv, log, checks).inPlaceOf(bad), nil
 }
 
-// FallBack returns a NewHolder with a configuration that was in force in place of the file's, with which the program does not start because of
+// Open makes a Holder of the file at path, as NewHolder does.
+type Open = func(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error)
+
+// FallBack returns an Open with a configuration that was in force in place of the file's, with which the program does not start because of
 // bad. The file is watched nevertheless.
-func FallBack(before *Config, bad error) func(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
+func FallBack(before *Config, bad error) Open {
 	return func(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
 		cfg := *before
 		return newHolder(path, &cfg, getenv, log, checks).inPlaceOf(bad), nil
