@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/internal/callrules"
 )
 
 // reach says which sockets a process may make. Raw sockets and other families are never allowed.
@@ -42,16 +43,8 @@ func native() (nativeCalls, bool) {
 	return nativeCalls{}, false
 }
 
-// Offsets in the kernel's struct seccomp_data (seccomp(2)); arguments are of 8 bytes, the low half first.
-const (
-	seccompNumber   = 0
-	seccompArch     = 4
-	seccompFamily   = 16         // first argument of socket and socketpair
-	seccompType     = 16 + 1*8   // second
-	seccompProtocol = 16 + 2*8   // third
-	sockTypeMask    = 0xf        // the rest of a type are flags
-	x32Calls        = 0x40000000 // numbers of another convention of amd64
-)
+// sockTypeMask leaves out the flags of a type.
+const sockTypeMask = 0xf
 
 // filterSockets allows the sockets of r, and refuses every other socket, io_uring, which makes sockets that no seccomp filter sees, and
 // calls with the numbers of another architecture. Multipath TCP, which Landlock does not restrict, is refused as well; programs that try
@@ -61,9 +54,7 @@ func filterSockets(r reach) error {
 	if !ok {
 		return fmt.Errorf("filter the calls that make sockets: their numbers on %s are not known", runtime.GOARCH)
 	}
-	program := socketFilter(n, r)
-	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
+	if err := callrules.Install(socketFilter(n, r)); err != nil {
 		return fmt.Errorf("filter the calls that make sockets: %w", err)
 	}
 	return r.try()
@@ -71,62 +62,46 @@ func filterSockets(r reach) error {
 
 // socketFilter is the BPF program: each rule decides about a call, or leaves it to the next.
 func socketFilter(n nativeCalls, r reach) []unix.SockFilter {
-	p := []unix.SockFilter{load(seccompArch), jump(unix.BPF_JEQ, n.arch, 1, 0), refuse(unix.ENOSYS), load(seccompNumber)}
-	p = append(p, jump(unix.BPF_JGE, x32Calls, 1, 0), jump(unix.BPF_JEQ, ioURingSetup, 0, 1), refuse(unix.ENOSYS))
+	p := []unix.SockFilter{callrules.Load(callrules.Arch), callrules.Jump(unix.BPF_JEQ, n.arch, 1, 0), callrules.Refuse(unix.ENOSYS), callrules.Load(callrules.Number)}
+	p = append(p, callrules.Jump(unix.BPF_JGE, callrules.X32, 1, 0), callrules.Jump(unix.BPF_JEQ, ioURingSetup, 0, 1), callrules.Refuse(unix.ENOSYS))
 	if !r.connect {
-		p = append(p, jump(unix.BPF_JEQ, n.connect, 0, 1), refuse(unix.EACCES))
+		p = append(p, callrules.Jump(unix.BPF_JEQ, n.connect, 0, 1), callrules.Refuse(unix.EACCES))
 	}
-	p = append(p, jump(unix.BPF_JEQ, n.socket, 2, 0), jump(unix.BPF_JEQ, n.pair, 1, 0), allow())
+	p = append(p, callrules.Jump(unix.BPF_JEQ, n.socket, 2, 0), callrules.Jump(unix.BPF_JEQ, n.pair, 1, 0), callrules.Allow())
 
 	// Unix datagrams need no connection, so connect could not restrict them: only streams are allowed.
-	p = append(p, family(unix.AF_UNIX, ofType(unix.SOCK_STREAM, allow())...)...)
+	p = append(p, family(unix.AF_UNIX, ofType(unix.SOCK_STREAM, callrules.Allow())...)...)
 	if r.stream {
-		inet := ofProtocol(protoMPTCP, refuse(unix.EPROTONOSUPPORT))
-		inet = append(inet, ofType(unix.SOCK_STREAM, ofProtocol(0, allow())...)...)
-		inet = append(inet, ofType(unix.SOCK_STREAM, ofProtocol(unix.IPPROTO_TCP, allow())...)...)
+		inet := ofProtocol(protoMPTCP, callrules.Refuse(unix.EPROTONOSUPPORT))
+		inet = append(inet, ofType(unix.SOCK_STREAM, ofProtocol(0, callrules.Allow())...)...)
+		inet = append(inet, ofType(unix.SOCK_STREAM, ofProtocol(unix.IPPROTO_TCP, callrules.Allow())...)...)
 		if r.name {
-			inet = append(inet, ofType(unix.SOCK_DGRAM, ofProtocol(0, allow())...)...)
-			inet = append(inet, ofType(unix.SOCK_DGRAM, ofProtocol(unix.IPPROTO_UDP, allow())...)...)
+			inet = append(inet, ofType(unix.SOCK_DGRAM, ofProtocol(0, callrules.Allow())...)...)
+			inet = append(inet, ofType(unix.SOCK_DGRAM, ofProtocol(unix.IPPROTO_UDP, callrules.Allow())...)...)
 		}
 		p = append(p, family(unix.AF_INET, inet...)...)
 		p = append(p, family(unix.AF_INET6, inet...)...)
 	}
 	if r.name {
-		p = append(p, family(unix.AF_NETLINK, ofProtocol(unix.NETLINK_ROUTE, allow())...)...)
+		p = append(p, family(unix.AF_NETLINK, ofProtocol(unix.NETLINK_ROUTE, callrules.Allow())...)...)
 	}
-	return append(p, refuse(unix.EACCES))
+	return append(p, callrules.Refuse(unix.EACCES))
 }
 
 // family runs the rules for sockets of one family.
 func family(f uint32, rules ...unix.SockFilter) []unix.SockFilter {
-	return append([]unix.SockFilter{load(seccompFamily), jump(unix.BPF_JEQ, f, 0, uint8(len(rules)))}, rules...)
+	return append([]unix.SockFilter{callrules.Load(callrules.First), callrules.Jump(unix.BPF_JEQ, f, 0, uint8(len(rules)))}, rules...)
 }
 
 // ofType runs the rules for sockets of one type.
 func ofType(t uint32, rules ...unix.SockFilter) []unix.SockFilter {
-	mask := statement(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, sockTypeMask)
-	return append([]unix.SockFilter{load(seccompType), mask, jump(unix.BPF_JEQ, t, 0, uint8(len(rules)))}, rules...)
+	mask := callrules.Statement(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, sockTypeMask)
+	return append([]unix.SockFilter{callrules.Load(callrules.Second), mask, callrules.Jump(unix.BPF_JEQ, t, 0, uint8(len(rules)))}, rules...)
 }
 
 // ofProtocol runs the rules for sockets of one protocol.
 func ofProtocol(number uint32, rules ...unix.SockFilter) []unix.SockFilter {
-	return append([]unix.SockFilter{load(seccompProtocol), jump(unix.BPF_JEQ, number, 0, uint8(len(rules)))}, rules...)
-}
-
-func load(offset uint32) unix.SockFilter {
-	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset)
-}
-
-func allow() unix.SockFilter { return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW) }
-
-func refuse(errno unix.Errno) unix.SockFilter {
-	return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno))
-}
-
-func statement(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
-
-func jump(how uint16, k uint32, yes, no uint8) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, Jt: yes, Jf: no, K: k}
+	return append([]unix.SockFilter{callrules.Load(callrules.Third), callrules.Jump(unix.BPF_JEQ, number, 0, uint8(len(rules)))}, rules...)
 }
 
 // try tests the filter by making sockets.

@@ -2,20 +2,11 @@
 package callfilter
 
 import (
-	"fmt"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// Offsets in the kernel's struct seccomp_data (seccomp(2)); arguments are of 8 bytes, the low half first.
-const (
-	callNumber = 0
-	callArch   = 4
-	callFirst  = 16 // low half of the first argument
-
-	x32Calls = 0x40000000 // numbers of another convention of amd64
+	"github.com/flynnhost/flynn/host/internal/callrules"
 )
 
 // newNamespaces are the flags of clone for every kind of namespace.
@@ -24,16 +15,12 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 
 // SpareFirst keeps this thread, and what it starts, from signalling process 1, whose own threads signal each other.
 func SpareFirst() error {
-	p := []unix.SockFilter{load(callNumber)}
+	p := []unix.SockFilter{callrules.Load(callrules.Number)}
 	for _, call := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
-		p = append(p, arguments(call, jump(unix.BPF_JEQ, 1, 1, 0), allow())...)
+		p = append(p, arguments(call, callrules.Jump(unix.BPF_JEQ, 1, 1, 0), callrules.Allow())...)
 	}
-	p = append(p, allow())
-	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
-		return fmt.Errorf("restrict system calls: %w", err)
-	}
-	return nil
+	p = append(p, callrules.Allow())
+	return callrules.Install(p)
 }
 
 // Program returns the BPF program that allows only the system calls that programs need. Every call that it does not name is refused; so are
@@ -41,15 +28,15 @@ func SpareFirst() error {
 // namespaces of names, for which commands lack the capability.
 func Program(single bool) []unix.SockFilter {
 	p := []unix.SockFilter{
-		load(callArch), jump(unix.BPF_JEQ, auditArch, 1, 0), refuse(unix.ENOSYS),
-		load(callNumber), jump(unix.BPF_JGE, x32Calls, 0, 1), refuse(unix.ENOSYS),
+		callrules.Load(callrules.Arch), callrules.Jump(unix.BPF_JEQ, auditArch, 1, 0), callrules.Refuse(unix.ENOSYS),
+		callrules.Load(callrules.Number), callrules.Jump(unix.BPF_JGE, callrules.X32, 0, 1), callrules.Refuse(unix.ENOSYS),
 	}
 	if single {
 		p = append(p, arguments(unix.SYS_PRLIMIT64, anyOf(0)...)...)
 		p = append(p, arguments(unix.SYS_UNSHARE, anyOf(unix.CLONE_NEWUTS)...)...)
 	}
-	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS)) // its flags are in memory; callers fall back to clone
-	p = append(p, arguments(unix.SYS_CLONE, jump(unix.BPF_JSET, newNamespaces, 1, 0), allow())...)
+	p = append(p, callrules.Jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), callrules.Refuse(unix.ENOSYS)) // its flags are in memory; callers fall back to clone
+	p = append(p, arguments(unix.SYS_CLONE, callrules.Jump(unix.BPF_JSET, newNamespaces, 1, 0), callrules.Allow())...)
 	p = append(p, arguments(unix.SYS_SOCKET, anyOf(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)...)...)
 	p = append(p, arguments(unix.SYS_PERSONALITY, anyOf(0, 8, 0x20000, 0x20008, 0xffffffff)...)...)
 	return append(p, search(bounds(allowedCalls), false)...)
@@ -76,38 +63,22 @@ func search(bounds []uint32, below bool) []unix.SockFilter {
 		half := len(bounds) / 2
 		lower := search(bounds[:half], below)
 		upper := search(bounds[half+1:], below == (half%2 == 1))
-		return append(append([]unix.SockFilter{jump(unix.BPF_JGE, bounds[half], uint8(len(lower)), 0)}, lower...), upper...)
+		return append(append([]unix.SockFilter{callrules.Jump(unix.BPF_JGE, bounds[half], uint8(len(lower)), 0)}, lower...), upper...)
 	case below:
-		return []unix.SockFilter{allow()}
+		return []unix.SockFilter{callrules.Allow()}
 	}
-	return []unix.SockFilter{refuse(unix.EPERM)}
+	return []unix.SockFilter{callrules.Refuse(unix.EPERM)}
 }
 
 // arguments applies rules to the first argument of a call. A call that they do not allow is refused.
 func arguments(call uint32, rules ...unix.SockFilter) []unix.SockFilter {
-	rules = append(append([]unix.SockFilter{load(callFirst)}, rules...), refuse(unix.EPERM))
-	return append([]unix.SockFilter{jump(unix.BPF_JEQ, call, 0, uint8(len(rules)))}, rules...)
+	rules = append(append([]unix.SockFilter{callrules.Load(callrules.First)}, rules...), callrules.Refuse(unix.EPERM))
+	return append([]unix.SockFilter{callrules.Jump(unix.BPF_JEQ, call, 0, uint8(len(rules)))}, rules...)
 }
 
 func anyOf(values ...uint32) (rules []unix.SockFilter) {
 	for _, v := range values {
-		rules = append(rules, jump(unix.BPF_JEQ, v, 0, 1), allow())
+		rules = append(rules, callrules.Jump(unix.BPF_JEQ, v, 0, 1), callrules.Allow())
 	}
 	return rules
-}
-
-func load(offset uint32) unix.SockFilter {
-	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset)
-}
-
-func allow() unix.SockFilter { return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW) }
-
-func refuse(errno unix.Errno) unix.SockFilter {
-	return statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno))
-}
-
-func statement(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
-
-func jump(how uint16, k uint32, yes, no uint8) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, Jt: yes, Jf: no, K: k}
 }

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/internal/callrules"
 )
 
 // decide runs the program as the kernel would.
@@ -25,9 +27,9 @@ func decide(t *testing.T, single bool, arch, call, first uint32) uint32 {
 		t.Fatal(err)
 	}
 	data := make([]byte, 64) // seccomp_data; the VM reads in network order
-	binary.BigEndian.PutUint32(data[callNumber:], call)
-	binary.BigEndian.PutUint32(data[callArch:], arch)
-	binary.BigEndian.PutUint32(data[callFirst:], first)
+	binary.BigEndian.PutUint32(data[callrules.Number:], call)
+	binary.BigEndian.PutUint32(data[callrules.Arch:], arch)
+	binary.BigEndian.PutUint32(data[callrules.First:], first)
 	n, err := vm.Run(data)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ type program struct {
 // common are the sources of both supervisors.
 var common = []string{
 	"host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
-	"host/sandbox/supervise", "host/sandbox/callfilter", "host/sandbox/rawfork",
+	"host/sandbox/supervise", "host/sandbox/callfilter", "host/sandbox/rawfork", "host/internal/callrules",
 }
 
 func supervisor() program {
