@@ -77,8 +77,7 @@ func (p *plainAsker) Say(text string) { fmt.Fprintln(p.out, text) }
 // ask repeats a question until the answer will do.
 func (p *plainAsker) ask(ctx context.Context, prompt string, secret bool, take func(string) error) error {
 	for range maxTries {
-		fmt.Fprint(p.out, prompt)
-		text, err := p.in.next(ctx, secret)
+		text, err := p.in.next(ctx, secret, func() { fmt.Fprint(p.out, prompt) })
 		if secret {
 			fmt.Fprintln(p.out)
 		}
@@ -197,8 +196,8 @@ func newLines(in io.Reader) *lines {
 	return l
 }
 
-// next returns the next line. secret keeps a terminal from showing it.
-func (l *lines) next(ctx context.Context, secret bool) (string, error) {
+// next returns the next line. secret keeps a terminal from showing it, from before prompt is called.
+func (l *lines) next(ctx context.Context, secret bool, prompt func()) (string, error) {
 	if secret && l.file != nil {
 		before, err := term.GetState(int(l.file.Fd()))
 		if err != nil {
@@ -210,6 +209,7 @@ func (l *lines) next(ctx context.Context, secret bool) (string, error) {
 			return "", err
 		}
 	}
+	prompt()
 	l.reading.TryGo(func() error { // unless one is under way
 		text, err := l.read.ReadString('\n')
 		if text != "" {

@@ -1,6 +1,7 @@
 package within
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,10 +73,21 @@ func (c Config) view(p *plan) error {
 // at returns where a path of the view is before the view is the root. It is for paths that are the view's own.
 func (c Config) at(path string) string { return filepath.Join(c.Root, path) }
 
-// open opens a path of the view. A link on the way could lead out of the view, so none is followed.
+// open opens a path of the view. A link on the way could lead out of the view, so none is followed: what is below one, or mounted on one that
+// should be a folder, is an error. Each part is opened by itself, because the unit of a service refuses openat2.
 func (p *plan) open(path string, fd *int32) *int32 {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_IN_ROOT}
-	p.do(unix.SYS_OPENAT2, 0, p.text("/"+clean(path)), hold(p, how), unsafe.Sizeof(*how)).with(0, &p.root).out = fd
+	at, parts := &p.root, strings.Split(clean(path), "/")
+	for i, part := range parts {
+		next := fd
+		if i < len(parts)-1 {
+			next = new(int32)
+		}
+		p.do(unix.SYS_OPENAT, 0, p.text(cmp.Or(part, ".")), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC).with(0, at).out = next
+		if at != &p.root {
+			p.close(at)
+		}
+		at = next
+	}
 	return fd
 }
 
