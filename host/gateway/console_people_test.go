@@ -134,7 +134,7 @@ func pageSignsIn(t *testing.T, b context.Context) {
 	p.until(`document.querySelectorAll("#conversations button").length === 1`)
 	p.click("#to-rooms")
 	p.until(`document.querySelector("#room h2")?.textContent.includes("irc:bob")`)
-	p.want(`[...document.querySelectorAll("#room-side a")].map((a) => a.textContent).join()`, "You")
+	p.want(`[...document.querySelectorAll("#room-side a")].map((a) => a.textContent).join()`, "You,Previews")
 	p.want(`[...document.querySelectorAll("#room .button")].map((b) => b.textContent).join()`, "Sign out,Download everything")
 	p.looks("you")
 	p.eval(`location.hash = "people"`)

@@ -44,9 +44,9 @@ func TestUsage(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
-	d.backend.Holds = []gateway.Held{{Sender: "irc:a\x1b", Sessions: 1, Bytes: 2, Media: 3, Sandboxes: 4, Processes: 5, HostProcesses: 6}}
+	d.backend.Holds = []gateway.Held{{Sender: "irc:a\x1b", Sessions: 1, Bytes: 2, Snapshots: 7, Media: 3, Sandboxes: 4, Processes: 5, HostProcesses: 6}}
 	for token, want := range map[string]string{
-		"TOKEN": `[{"sender":"irc:a\u001b","sessions":1,"bytes":2,"media":3,"sandboxes":4,"processes":5,"host_processes":6}]`, "wrong": "unauthorized",
+		"TOKEN": `[{"sender":"irc:a\u001b","sessions":1,"bytes":2,"snapshots":7,"media":3,"sandboxes":4,"processes":5,"host_processes":6}]`, "wrong": "unauthorized",
 	} {
 		_, _, body := d.ask(request{method: http.MethodGet, path: "/api/v1/usage/held", header: map[string]string{"Authorization": "Bearer " + token}})
 		if !strings.Contains(body, want) {

@@ -32,7 +32,7 @@ func Supports(e driver.Driver, has driver.Capabilities, s spec.Spec) error {
 		{true, e.Binds() || volumes && fills, "workspaces: it can mount neither folders of this machine nor volumes"},
 	} {
 		if need.asked && !need.can {
-			return fmt.Errorf("%w: %s cannot make sandboxes with %s: remove that from [sandbox], or use a container engine",
+			return fmt.Errorf("%w: %s cannot make sandboxes with %s: start Docker or another container engine for them, or remove that from [sandbox]",
 				driver.ErrUnable, has.Address, need.what)
 		}
 	}
