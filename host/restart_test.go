@@ -268,7 +268,7 @@ func TestRestartFromTheConsole(t *testing.T) {
 	address := need.Address(t)
 	typed("gateway.listen", address)
 	press("Save and restart")
-	h = s.host()
+	s.host()
 	until(`document.querySelector("#room .room-notice a")?.href.startsWith("http://` + address + `/#token=")`)
 	if got := eval(`window.first`); got != "settings/store" {
 		t.Errorf("the page was loaded again: %s", got)

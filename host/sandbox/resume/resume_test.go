@@ -275,7 +275,11 @@ func TestSilenceForAMoment(t *testing.T) {
 	if _, err := h.Write([]byte("late")); err != nil {
 		t.Error(err)
 	}
-	<-h.cut // it has; the stream's own goroutine may have seen it before
+	for noticed := false; !noticed; time.Sleep(time.Millisecond) {
+		h.mu.Lock()
+		noticed = h.conn == nil || h.attempt > 1
+		h.mu.Unlock()
+	}
 	p.hold.Store(false)
 	q := make([]byte, 4)
 	if _, err := io.ReadFull(s, q); err != nil || string(q) != "late" {
