@@ -78,7 +78,7 @@ func TestDialedThroughCuts(t *testing.T) {
 	d := h.Dialed(t, false)
 	cuts := newCutter(t)
 	d.Through = cuts.through
-	m, config := h.Manager(t, d.Adjust)
+	m, config := h.Manager(t, d.Adjust, func(c *sandbox.Config) { c.Spec.Timeout = 5 * time.Minute }) // most cuts are in a handshake
 	s := get(t, m, "s", config.Spec)
 	cuts.most.Store(200_000)
 	in := make([]byte, 12<<20)

@@ -21,6 +21,9 @@ var errManyDialed = fmt.Errorf("more than %d connections to programs in this san
 // Dial connects to a TCP port of the loopback interface inside. The error is machine.ErrNotFound if nothing listens there, and
 // machine.ErrOutside for a port of the supervisor. The connection outlives ctx; it ends when either side closes it, or with the link.
 func (l *Link) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if l.dialed.Add(1) > frame.MaxDialed {
 		l.dialed.Add(-1)
 		return nil, errManyDialed
@@ -59,6 +62,11 @@ func (d *dialed) await(ctx context.Context) error {
 	case <-d.call.dialed:
 		return nil
 	case <-d.call.done:
+		select {
+		case <-d.call.dialed: // it was open, and the program has closed it
+			return nil
+		default:
+		}
 		return cmp.Or(d.call.answer.err, fmt.Errorf("%w: the connection ended before it began", machine.ErrUnavailable))
 	case <-ctx.Done():
 		return ctx.Err()
