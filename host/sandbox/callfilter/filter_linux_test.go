@@ -68,7 +68,7 @@ func TestArguments(t *testing.T) {
 		want              uint32
 	}{
 		{"another architecture", false, auditArch ^ 1, unix.SYS_READ, 0, unknown},
-		{"x32", false, auditArch, x32Calls | unix.SYS_READ, 0, unknown},
+		{"x32", false, auditArch, callrules.X32 | unix.SYS_READ, 0, unknown},
 		{"the largest number", false, auditArch, ^uint32(0), 0, unknown},
 		{"a thread", false, auditArch, unix.SYS_CLONE, unix.CLONE_THREAD | unix.CLONE_VM, allowed},
 		{"a namespace among flags", false, auditArch, unix.SYS_CLONE, unix.CLONE_VM | unix.CLONE_NEWUSER, refusedCall},
