@@ -10,14 +10,20 @@ import (
 
 // channel reads one channel instance: our own keys, references to secrets, and the keys of the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
-	v := reflect.ValueOf(into).Elem()
+	d.instance(at, raw, reflect.ValueOf(into).Elem(), func(of Channel) {
+		into.Settings, into.Secrets, into.refs = of.Settings, of.Secrets, of.refs
+	})
+}
+
+// instance reads the table of a plugin's instance into v: our own keys, and by keep those of the plugin with its references to secrets.
+func (d *decoder) instance(at keyPath, raw any, v reflect.Value, keep func(of Channel)) {
 	var rest Channel
 	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), &rest)
 	if !ok {
 		return
 	}
 	v.Set(defaults(v.Type()))
-	into.Settings, into.Secrets, into.refs = rest.Settings, rest.Secrets, rest.refs
+	keep(rest)
 	d.table(at, own, v)
 }
 

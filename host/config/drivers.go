@@ -37,15 +37,9 @@ func (d Driver) Same(other Driver) bool {
 
 // driver reads one driver: our own keys, references to secrets, and the keys of the plugin.
 func (d *decoder) driver(at keyPath, raw any, into *Driver) {
-	v := reflect.ValueOf(into).Elem()
-	var rest Channel
-	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), &rest)
-	if !ok {
-		return
-	}
-	v.Set(defaults(v.Type()))
-	into.Settings, into.Secrets, into.refs = rest.Settings, rest.Secrets, rest.refs
-	d.table(at, own, v)
+	d.instance(at, raw, reflect.ValueOf(into).Elem(), func(of Channel) {
+		into.Settings, into.Secrets, into.refs = of.Settings, of.Secrets, of.refs
+	})
 }
 
 func (c *checker) drivers() {
@@ -53,9 +47,7 @@ func (c *checker) drivers() {
 	for _, name := range sorted(c.cfg.Drivers) {
 		d, at := c.cfg.Drivers[name], keyPath{"drivers", name}
 		c.required(at.child("plugin"), d.Plugin, `"NAME" of an installed plugin of kind sandbox`)
-		for i, address := range d.Network {
-			c.networkGrant(at.child("network").index(i), address)
-		}
+		c.networkGrants(at.child("network"), d.Network)
 		_, runs := used[name]
 		as := Channel{Enabled: runs, Settings: d.Settings, Secrets: d.Secrets, refs: d.refs}
 		for _, key := range sorted(d.refs) {

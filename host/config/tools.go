@@ -12,16 +12,10 @@ import (
 
 // toolProvider reads one instance of a plugin with tools: our own keys, references to secrets, and the keys of the plugin.
 func (d *decoder) toolProvider(at keyPath, raw any, into *ToolProvider) {
-	v := reflect.ValueOf(into).Elem()
-	var rest Channel
-	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), &rest)
-	if !ok {
-		return
-	}
-	v.Set(defaults(v.Type()))
-	into.Profiles = []string{"full"}
-	into.Settings, into.Secrets, into.refs = rest.Settings, rest.Secrets, rest.refs
-	d.table(at, own, v)
+	d.instance(at, raw, reflect.ValueOf(into).Elem(), func(of Channel) {
+		into.Profiles = []string{"full"}
+		into.Settings, into.Secrets, into.refs = of.Settings, of.Secrets, of.refs
+	})
 }
 
 func (c *checker) toolProviders() {
@@ -31,9 +25,7 @@ func (c *checker) toolProviders() {
 		c.globs(at.child("allow"), p.Allow)
 		c.globs(at.child("deny"), p.Deny)
 		c.toolRules(at.child("tool"), p.Tool)
-		for i, address := range p.Network {
-			c.networkGrant(at.child("network").index(i), address)
-		}
+		c.networkGrants(at.child("network"), p.Network)
 		c.sandboxOf(at.child("sandbox"), p.Sandbox)
 		if _, err := p.Server(); p.Sandbox.Enabled && err != nil {
 			c.report(at.child("command"), err.Error(), "write the program of the server, and a list of its args, to run it in a sandbox")
@@ -45,7 +37,13 @@ func (c *checker) toolProviders() {
 	}
 }
 
-// networkGrant checks one address that a provider may connect to.
+// networkGrants checks the addresses that a plugin may connect to.
+func (c *checker) networkGrants(at keyPath, addresses []string) {
+	for i, address := range addresses {
+		c.networkGrant(at.index(i), address)
+	}
+}
+
 func (c *checker) networkGrant(at keyPath, address string) {
 	host, port, err := net.SplitHostPort(address)
 	n, perr := strconv.Atoi(port)

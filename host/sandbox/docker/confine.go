@@ -12,8 +12,6 @@ const (
 	tmpOptions = "rw,exec,nosuid,nodev,mode=1777,size=64m"
 	shmSize    = 64 << 20
 	maxOpen    = 1024
-	// ownTasks is added to the workload's process limit for the supervisor's own threads.
-	ownTasks = 32
 )
 
 // runtimeEnv clears variables of the image that would change the supervisor's Go runtime.
@@ -46,7 +44,7 @@ func confineSupervisor(c driver.Container) (*container.Config, *container.HostCo
 	if c.Network == "host" {
 		config.Hostname = ""
 	}
-	pids := c.PidsLimit + ownTasks
+	pids := c.PidsLimit + driver.OwnTasks
 	host := &container.HostConfig{
 		AutoRemove:     true,
 		Runtime:        c.Runtime,

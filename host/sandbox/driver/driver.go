@@ -136,6 +136,9 @@ func Without(lacks []Lack, bestEffort bool) error {
 	return nil
 }
 
+// OwnTasks is what a driver adds to PidsLimit, for the supervisor's own threads.
+const OwnTasks = 32
+
 // Container describes a container to create. All containers of a role are confined in the same way, which is up to the driver and not to
 // the caller: no capabilities except those to become a user and to signal it, no new privileges, a read-only root, a small /tmp, no log.
 type Container struct {

@@ -143,7 +143,7 @@ type setting struct {
 }
 
 func settings(controller string, unified bool, c driver.Container) []setting {
-	memory, pids := strconv.FormatInt(c.MemoryBytes, 10), strconv.FormatInt(c.PidsLimit+ownTasks, 10)
+	memory, pids := strconv.FormatInt(c.MemoryBytes, 10), strconv.FormatInt(c.PidsLimit+driver.OwnTasks, 10)
 	quota := strconv.FormatInt(int64(c.CPUs*cpuPeriod), 10)
 	switch {
 	case controller == "memory" && c.MemoryBytes <= 0, controller == "pids" && c.PidsLimit <= 0, controller == "cpu" && c.CPUs <= 0:

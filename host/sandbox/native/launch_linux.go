@@ -18,11 +18,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
-const (
-	// ownTasks is added to the workload's process limit for the supervisor's own threads.
-	ownTasks = 32
-)
-
 // hostFiles are the files of the host that programs need: programs, libraries, certificates, and how names and times are written. Nothing of
 // a user is in them.
 var hostFiles = []string{
@@ -46,7 +41,7 @@ func (d *Driver) within(id string, c driver.Container) within.Config {
 		},
 	}
 	if c.PidsLimit > 0 {
-		w.Processes = uint64(c.PidsLimit + ownTasks)
+		w.Processes = uint64(c.PidsLimit + driver.OwnTasks)
 	}
 	for _, m := range c.Mounts {
 		w.Mounts = append(w.Mounts, within.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Alone: m.Alone, Bytes: m.Bytes})

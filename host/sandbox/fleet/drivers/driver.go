@@ -189,9 +189,6 @@ func (d *Driver) known(ctx context.Context) (driver.Capabilities, error) {
 	return d.Capabilities(ctx)
 }
 
-// ownTasks is added to the workload's process limit for the supervisor's own threads, as with the other drivers.
-const ownTasks = 32
-
 // request is a container in the words of the contract.
 func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 	if c.Role != driver.Supervised {
@@ -199,7 +196,7 @@ func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 	}
 	r := &sandboxv1.CreateRequest{
 		Key: c.Key, Name: c.Name, Image: c.Image, Entrypoint: c.Entrypoint, Labels: c.Labels, Network: c.Network, MemoryBytes: c.MemoryBytes,
-		Cpus: c.CPUs, PidsLimit: c.PidsLimit + ownTasks, BestEffort: c.BestEffort, Runtime: c.Runtime, Hosts: c.Hosts, Identity: c.Identity,
+		Cpus: c.CPUs, PidsLimit: c.PidsLimit + driver.OwnTasks, BestEffort: c.BestEffort, Runtime: c.Runtime, Hosts: c.Hosts, Identity: c.Identity,
 	}
 	for _, m := range c.Mounts {
 		kind := sandboxv1.MountKind_MOUNT_KIND_UNSPECIFIED
