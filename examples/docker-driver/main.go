@@ -143,7 +143,7 @@ func arguments(c sandbox.Container) []string {
 // mount is a mount as a record of CSV, which --mount takes.
 func mount(m sandbox.Mount) string {
 	fields := []string{"type=bind", "source=" + m.Source, "target=" + m.Target, "bind-propagation=rprivate"}
-	if m.Memory {
+	if m.Kind == sandbox.Memory {
 		fields = []string{"type=tmpfs", "target=" + m.Target, "tmpfs-mode=1777", "tmpfs-size=" + strconv.FormatInt(m.Bytes, 10)}
 	}
 	if m.Alone {

@@ -289,7 +289,7 @@ func (m *Manager) claimOrMake(ctx context.Context, s *Session, allowed admission
 	hold := m.config.Holds.Enter(s.session)
 	leave := func() { hold(); allowed.release() }
 	if allowed.disk == s.spec.DiskBytes { // a warm container was already told its limit
-		c = m.warm.claim(s.hash, s.session, s.name)
+		c = m.warm.claim(ctx, s)
 	}
 	if c == nil {
 		c, err = m.launcher.Launch(ctx, launch.Request{Spec: s.spec, Session: s.session, Sandbox: s.name, Folder: s.folder(), Disk: allowed.disk})

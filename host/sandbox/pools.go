@@ -68,8 +68,8 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 
 // make creates a container for a pool. Pulling an image is slow, but takes hardly any CPU time.
 func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
-	if !w.Driver.Binds() {
-		return nil, 0, pool.ErrNotNow // a container on a remote engine must know from the start whose workspace it gets
+	if !w.Driver.Binds() && !driver.Copies(w.Driver) {
+		return nil, 0, pool.ErrNotNow // a container with a volume must know from the start whose workspace it gets
 	}
 	began := time.Now()
 	ref, err := w.launcher.Images.Prepare(ctx, s)
@@ -85,15 +85,16 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 	return c, took, err
 }
 
-// claim assigns a ready container of a kind to a session; nil if there is none.
-func (w *warm) claim(kind string, session message.WorkspaceKey, name string) *container.Container {
-	if !w.Driver.Binds() { // there, a container must know whose workspace it gets
+// claim assigns a ready container to a session; nil if there is none.
+func (w *warm) claim(ctx context.Context, s *Session) *container.Container {
+	session, name := s.session, s.name
+	if !w.Driver.Binds() && !driver.Copies(w.Driver) { // there, a container must know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
 	}
-	c, miss := w.take(kind)
+	c, miss := w.take(s.hash)
 	if c != nil {
-		if err := w.Workspaces.Claim(c.Workspace(), session); err != nil {
+		if err := w.furnish(ctx, c, s); err != nil {
 			w.refuse(c, session, err)
 			c, miss = nil, MissWorkspace
 		}
@@ -103,6 +104,23 @@ func (w *warm) claim(kind string, session message.WorkspaceKey, name string) *co
 		w.giveTo(session, name, c)
 	}
 	return c
+}
+
+// furnish gives a container the workspace of a session.
+func (w *warm) furnish(ctx context.Context, c *container.Container, s *Session) error {
+	slot := c.Workspace()
+	if w.Driver.Binds() {
+		return w.Workspaces.Claim(slot, s.session)
+	}
+	path, _, err := w.Workspaces.Prepare(s.session)
+	if err != nil {
+		return err
+	}
+	c.Carry(w.launcher.Syncs.Own(path, c.Key(), s.spec.Workspace == spec.WorkspaceReadOnly))
+	if err := c.PushWorkspace(ctx); err != nil {
+		return err
+	}
+	return os.Remove(slot)
 }
 
 // claimSlot takes a ready container together with its folder; nil if there is none.

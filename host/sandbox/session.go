@@ -144,6 +144,10 @@ func (s *Session) acquire(ctx context.Context) (*container.Container, func(), er
 		return nil, nil, err
 	}
 	p.container.Wake()
+	if err := p.container.RefreshWorkspace(ctx); err != nil {
+		s.release(p)
+		return nil, nil, err
+	}
 	return p.container, func() { s.release(p) }, nil
 }
 

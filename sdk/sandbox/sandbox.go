@@ -63,8 +63,10 @@ type Capabilities struct {
 	Runtimes []string
 	// Networks are those that a container can have: NetworkNone, NetworkBridge, NetworkHost.
 	Networks []string
-	// Binds is whether containers can mount folders of the host's machine. The host needs that today.
+	// Binds is whether containers can mount folders of the host's machine.
 	Binds bool
+	// Copies is whether they can have mounts of the kinds Copy and Disk. The host needs one of the two.
+	Copies bool
 	// Lacks are the limits that cannot be held here.
 	Lacks []Lack
 }
@@ -127,13 +129,28 @@ const (
 
 // Mount is a folder or file that a container gets from outside.
 type Mount struct {
-	Memory         bool   // a file system in memory of Bytes, mode 1777, instead of Source
+	Kind           MountKind
 	Source, Target string // absolute paths
 	ReadOnly       bool
-	Bytes          int64
+	// Bytes is the size of Memory or of a Disk, where 0 is no limit. Both have mode 1777 or 0777.
+	Bytes int64
 	// Alone leaves out other file systems mounted below Source.
 	Alone bool
 }
+
+// MountKind is the kind of a mount.
+type MountKind int
+
+// The kinds.
+const (
+	Bind   MountKind = iota // a folder or file of the host's machine
+	Memory                  // a file system in memory
+	// Disk is an empty folder on a disk of the engine, which goes with the container.
+	Disk
+	// Copy is a copy of a file of the host's machine, or of a folder of files and symbolic links. Read it with ReadCopy during Create. Everybody
+	// in the container can read and execute it, and nobody can change it.
+	Copy
+)
 
 // Endpoint is the address of a supervisor.
 type Endpoint struct {

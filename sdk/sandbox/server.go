@@ -65,7 +65,7 @@ func (s *server) Capabilities(ctx context.Context, _ *sandboxv1.CapabilitiesRequ
 		return nil, failed(err)
 	}
 	wire := &sandboxv1.CapabilitiesResponse{
-		Engine: head(has.Engine), Address: head(has.Address), Runtimes: has.Runtimes, Networks: has.Networks, Binds: has.Binds,
+		Engine: head(has.Engine), Address: head(has.Address), Runtimes: has.Runtimes, Networks: has.Networks, Binds: has.Binds, Copies: has.Copies,
 	}
 	for _, l := range has.Lacks {
 		wire.Lacks = append(wire.Lacks, &sandboxv1.Lack{Limit: sandboxv1.Limit(l.Limit), Why: head(l.Why)}) // the protocol counts in the same order
@@ -150,8 +150,11 @@ func lacking(has Capabilities, c Container) error {
 		}
 	}
 	for _, m := range c.Mounts {
-		if !m.Memory && !has.Binds {
+		switch {
+		case m.Kind == Bind && !has.Binds:
 			return fmt.Errorf("%w: a folder of the host at %s", ErrCannotHold, m.Target)
+		case (m.Kind == Disk || m.Kind == Copy) && !has.Copies:
+			return fmt.Errorf("%w: a copy or a disk at %s", ErrCannotHold, m.Target)
 		}
 	}
 	return nil
@@ -167,13 +170,12 @@ func containerFromWire(r *sandboxv1.CreateRequest) (Container, error) {
 		return c, status.Error(codes.InvalidArgument, "a container needs a key, an image, an entrypoint and the label "+LabelInstance)
 	}
 	for _, m := range r.GetMounts() {
-		switch m.GetKind() {
-		case sandboxv1.MountKind_MOUNT_KIND_UNSPECIFIED, sandboxv1.MountKind_MOUNT_KIND_MEMORY:
-		default: // leaving it out would change what the container is
+		kind := MountKind(m.GetKind())  // the protocol counts in the same order
+		if kind < Bind || kind > Copy { // leaving it out would change what the container is
 			return c, status.Errorf(codes.InvalidArgument, "the mount at %s has a kind that this driver does not know", m.GetTarget())
 		}
 		c.Mounts = append(c.Mounts, Mount{
-			Memory: m.GetKind() == sandboxv1.MountKind_MOUNT_KIND_MEMORY, Source: m.GetSource(), Target: m.GetTarget(), ReadOnly: m.GetReadOnly(),
+			Kind: kind, Source: m.GetSource(), Target: m.GetTarget(), ReadOnly: m.GetReadOnly(),
 			Bytes: m.GetBytes(), Alone: m.GetAlone(),
 		})
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	Driver    driver.Driver
 	Reaper    *reaper.Reaper
 	Ownership *Ownership
-	Sync      *wssync.Syncer // nil if the engine mounts the host's folder
+	Sync      *wssync.Syncer // nil if the engine mounts the host's folder; see Carry
 	Log       *slog.Logger
 }
 
@@ -79,7 +79,7 @@ type Container struct {
 	pausing sync.Mutex    // held while the supervisor is told to pause or to resume
 
 	mu        sync.Mutex // guards the fields below, never held over I/O
-	config    Config     // only Session and Workspace change
+	config    Config     // only Session, Workspace and Sync change
 	life      Life
 	used      time.Time // when a call last began or ended
 	onRemoved func()    // may be nil
@@ -273,6 +273,9 @@ func (c *Container) erase() error {
 	if err := errors.Join(c.Services.Remove(), c.config.Reaper.Remove(ctx, c.config.ID)); err != nil {
 		return err
 	}
+	if s := c.sync(); s != nil {
+		s.Discard()
+	}
 	if c.step(Removed) {
 		c.tellRemoved()
 	}
@@ -312,12 +315,35 @@ func (c *Container) OnceRemoved(then func()) {
 	}
 }
 
-// PushWorkspace copies the host's folder to the volume of an engine on another machine, before the first command runs.
+// Carry gives a pooled container with a disk of its own what synchronises it with the workspace of a session.
+func (c *Container) Carry(s *wssync.Syncer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.config.Sync = s
+}
+
+func (c *Container) sync() *wssync.Syncer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.config.Sync
+}
+
+// PushWorkspace copies the host's folder to a container that does not mount it, before the first command runs.
 func (c *Container) PushWorkspace(ctx context.Context) error {
-	if c.config.Sync == nil {
+	return c.push(ctx, (*wssync.Syncer).Begin)
+}
+
+// RefreshWorkspace copies what another container of the session has changed since.
+func (c *Container) RefreshWorkspace(ctx context.Context) error {
+	return c.push(ctx, (*wssync.Syncer).Refresh)
+}
+
+func (c *Container) push(ctx context.Context, way func(*wssync.Syncer, context.Context, wssync.Volume) error) error {
+	s := c.sync()
+	if s == nil {
 		return nil
 	}
-	if err := c.config.Sync.Begin(ctx, c.Link); err != nil {
+	if err := way(s, ctx, c.Link); err != nil {
 		return fmt.Errorf("copy the workspace to the sandbox: %w", err)
 	}
 	return nil
@@ -332,10 +358,11 @@ func (c *Container) PullWorkspace(ctx context.Context) {
 
 // FetchWorkspace is PullWorkspace for callers that need to know whether the host's folder has all changes.
 func (c *Container) FetchWorkspace(ctx context.Context) error {
-	if c.config.Sync == nil || c.Link.Dead() {
+	s := c.sync()
+	if s == nil || c.Link.Dead() {
 		return nil
 	}
-	return c.config.Sync.Fetch(ctx, c.Link)
+	return s.Fetch(ctx, c.Link)
 }
 
 // News returns messages for callers about the container, each once.

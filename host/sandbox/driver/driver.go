@@ -168,10 +168,10 @@ type Container struct {
 // Mount is a folder or file that a container gets from outside.
 type Mount struct {
 	Kind MountKind
-	// Source is a host path for Bind, a name for Volume, and empty for Memory.
+	// Source is a host path for Bind and Copy, a name for Volume, and empty for Memory and Disk.
 	Source, Target string
 	ReadOnly       bool
-	// Bytes bounds Memory.
+	// Bytes bounds Memory and Disk; 0 is no limit of a Disk.
 	Bytes int64
 	// Fill copies the image's files at the target, with their owners, into an empty Volume.
 	Fill bool
@@ -187,7 +187,22 @@ const (
 	Bind   MountKind = "" // a path of the host that the engine can mount
 	Volume MountKind = "volume"
 	Memory MountKind = "tmpfs"
+	// Disk is an empty folder on a disk of the engine that everybody in the container may write to. It goes with the container.
+	Disk MountKind = "disk"
+	// Copy is a copy of a file of the host, or of a folder of files and links, that nobody in the container can change.
+	Copy MountKind = "copy"
 )
+
+// Copier is a Driver whose containers can have mounts of the kinds Copy and Disk in place of those that need Binds.
+type Copier interface {
+	Copies() bool
+}
+
+// Copies reports whether a driver that cannot mount folders of this machine uses copies and disks instead.
+func Copies(d Driver) bool {
+	c, is := d.(Copier)
+	return is && !d.Binds() && c.Copies()
+}
 
 // Volumes is a Driver with its own storage. Everything that it creates carries labels, as containers do.
 type Volumes interface {

@@ -29,7 +29,7 @@ func Supports(e driver.Driver, has driver.Capabilities, s spec.Spec) error {
 		{len(s.Packages)+len(s.Binaries) > 0, builds, "packages and binaries"},
 		{s.Start != nil, inspects, "start_command"},
 		{len(s.Mounts) > 0, e.Binds(), "mounts"},
-		{true, e.Binds() || volumes && fills, "workspaces: it can mount neither folders of this machine nor volumes"},
+		{true, e.Binds() || driver.Copies(e) || volumes && fills, "workspaces: it can mount neither folders of this machine nor volumes, and makes no copies"},
 	} {
 		if need.asked && !need.can {
 			return fmt.Errorf("%w: %s cannot make sandboxes with %s: start Docker or another container engine for them, or remove that from [sandbox]",

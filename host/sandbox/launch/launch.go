@@ -162,7 +162,7 @@ func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*containe
 // Regain continues with a container that an earlier process has left and whose supervisor has proved its identity. entries are its
 // background commands.
 func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) (*container.Container, error) {
-	sync, err := l.sync(ctx, r.Session)
+	sync, err := l.sync(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +186,17 @@ func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame
 	return c, nil
 }
 
-// sync returns what synchronises a session's workspace with its volume, or nil if the engine mounts the host's folder.
-func (l *Launcher) sync(ctx context.Context, session message.WorkspaceKey) (*wssync.Syncer, error) {
-	if l.config.Driver.Binds() {
+// sync returns what synchronises the workspace of a container that an earlier process has left, or nil if the container mounts it.
+func (l *Launcher) sync(ctx context.Context, r container.Record) (*wssync.Syncer, error) {
+	path := l.config.Workspaces.Path(r.Session)
+	switch {
+	case l.config.Driver.Binds():
 		return nil, nil
+	case driver.Copies(l.config.Driver):
+		return l.Syncs.Own(path, r.Key, r.Spec.Workspace == spec.WorkspaceReadOnly), nil
 	}
-	_, mark, err := l.Volumes.ensure(ctx, Volume{Name: workspaceVolume, Session: string(session)})
-	return l.Syncs.Of(string(session), l.config.Workspaces.Path(session), mark), err
+	_, mark, err := l.Volumes.ensure(ctx, Volume{Name: workspaceVolume, Session: string(r.Session)})
+	return l.Syncs.Of(string(r.Session), path, mark), err
 }
 
 // CheckMounts returns why the current rules refuse what a specification mounts from the host, or nil.

@@ -113,8 +113,8 @@ const (
 	ephemeralWorkspace = 256 << 20
 )
 
-// An engine on another machine cannot mount the host's folders. There the workspace is a volume that is synchronised (package wssync), and
-// commands run as workspace.Workload.
+// An engine on another machine cannot mount the host's folders. There the workspace is a volume, or a disk of the container, that is
+// synchronised (package wssync), and commands run as workspace.Workload.
 
 // move adapts a launch specification to an engine on another machine. It is called before anything else is placed.
 func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
@@ -125,6 +125,10 @@ func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
 	if !o.ownership.Dialed() {
 		o.dropControlSocket()
+	}
+	if driver.Copies(f.l.config.Driver) {
+		f.copy(o)
+		return f.refuseBinds(o)
 	}
 	supervisor, entry, err := f.l.supervisor.mount(ctx, o.container.Image)
 	if err != nil {
@@ -146,6 +150,29 @@ func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	return f.refuseBinds(o)
 }
 
+// copy replaces what the container would mount of the host by copies, and the workspace by a disk.
+func (f *mountSet) copy(o *launchSpec) {
+	for i, mount := range o.container.Mounts {
+		if mount.Target == f.spec.WorkspaceDir {
+			o.container.Mounts[i] = driver.Mount{Kind: driver.Disk, Target: mount.Target, Bytes: diskFor(o.hello.DiskBytes)}
+		} else if mount.Kind == driver.Bind {
+			o.container.Mounts[i].Kind = driver.Copy
+		}
+	}
+	if o.container.Labels[driver.LabelSession] != "" {
+		o.sync = f.l.Syncs.Own(o.workspace, o.container.Key, f.spec.Workspace == spec.WorkspaceReadOnly)
+	}
+}
+
+// diskFor returns the size of the disk for a workspace with a limit: larger, because the supervisor holds the limit, and an engine may end a
+// container whose disk is full.
+func diskFor(limit int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	return limit + limit/4 + 16<<20
+}
+
 // moveWorkspace returns the replacement for the host's folder. Only the workspace of a session is synchronised: without a session it lasts
 // no longer than its container, and is kept in memory.
 func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mount, error) {
@@ -154,8 +181,11 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mou
 		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
 	name, mark, err := f.l.Volumes.Provide(ctx, Volume{Name: workspaceVolume, Session: session}, o.container.Image, f.owner)
-	o.sync = f.l.Syncs.Of(session, o.workspace, mark)
-	return driver.Mount{Kind: driver.Volume, Source: name, Target: target}, err
+	readOnly := f.spec.Workspace == spec.WorkspaceReadOnly
+	if !readOnly { // otherwise it is up to the container that called
+		o.sync = f.l.Syncs.Of(session, o.workspace, mark)
+	}
+	return driver.Mount{Kind: driver.Volume, Source: name, Target: target, ReadOnly: readOnly}, err
 }
 
 // refuseBinds refuses mounts that an engine on another machine cannot provide.

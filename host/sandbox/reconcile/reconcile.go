@@ -30,6 +30,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // Config configures a Reconciler.
@@ -226,7 +227,19 @@ func (r *Reconciler) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, removeall.Folder(folder))
 		}
 	}
-	return errors.Join(all, r.config.Workspaces.ClearSlots(alive), r.config.ProxyCAs.Clear(alive, time.Now()), r.clearRecords(alive))
+	return errors.Join(all, r.config.Workspaces.ClearSlots(alive), r.config.ProxyCAs.Clear(alive, time.Now()), r.clearRecords(alive), r.clearDisks())
+}
+
+// clearDisks removes what is known of the disks of containers that nobody can adopt any more.
+func (r *Reconciler) clearDisks() error {
+	states, all := filepath.Glob(filepath.Join(r.config.Run, wssync.OwnPrefix+"*"))
+	for _, state := range states {
+		key := strings.TrimPrefix(filepath.Base(state), wssync.OwnPrefix)
+		if _, err := os.Stat(container.RecordPath(r.config.Run, key)); errors.Is(err, fs.ErrNotExist) && !r.config.Keys.Holds(key) {
+			all = errors.Join(all, os.Remove(state))
+		}
+	}
+	return all
 }
 
 func (r *Reconciler) clearRecords(alive map[string]bool) error {

@@ -93,11 +93,16 @@ func (c *Syncer) recall() bool {
 	}
 }
 
+// knows reports whether a state is the last one that both sides had.
+func (c *Syncer) knows(now map[string]frame.Record) bool {
+	return c.known != nil && maps.EqualFunc(c.known, now, func(a, b frame.Record) bool { return sameEntry(a, b) && a.Mtime == b.Mtime })
+}
+
 // remember stores the state that both sides have. If it were lost, the host's state would win at the next launch.
 func (c *Syncer) remember(now map[string]frame.Record) error {
-	changed := c.known == nil || !maps.EqualFunc(c.known, now, func(a, b frame.Record) bool { return sameEntry(a, b) && a.Mtime == b.Mtime })
+	known := c.knows(now)
 	c.known = now
-	if !changed {
+	if known {
 		return nil
 	}
 	return durable.WriteFile(c.memory, slices.Concat(c.volume[:], c.wire()), 0o600)

@@ -48,6 +48,9 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	if err := c.drop(home, now); err != nil {
 		return err
 	}
+	if !c.knows(now) {
+		c.seen.Store(c.set.changed(c.path, c.seen.Load()))
+	}
 	return c.remember(now)
 }
 

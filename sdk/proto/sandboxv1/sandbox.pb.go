@@ -105,6 +105,11 @@ const (
 	MountKind_MOUNT_KIND_UNSPECIFIED MountKind = 0
 	// A file system in memory that counts as the container's.
 	MountKind_MOUNT_KIND_MEMORY MountKind = 1
+	// An empty folder on a disk of the engine, which goes with the container.
+	MountKind_MOUNT_KIND_DISK MountKind = 2
+	// A copy of a file of the host's machine, or of a folder of files and symbolic links, at most 64 MiB in all. The driver reads it during
+	// Create. Everybody in the container can read and execute it, and nobody can change it.
+	MountKind_MOUNT_KIND_COPY MountKind = 3
 )
 
 // Enum value maps for MountKind.
@@ -112,10 +117,14 @@ var (
 	MountKind_name = map[int32]string{
 		0: "MOUNT_KIND_UNSPECIFIED",
 		1: "MOUNT_KIND_MEMORY",
+		2: "MOUNT_KIND_DISK",
+		3: "MOUNT_KIND_COPY",
 	}
 	MountKind_value = map[string]int32{
 		"MOUNT_KIND_UNSPECIFIED": 0,
 		"MOUNT_KIND_MEMORY":      1,
+		"MOUNT_KIND_DISK":        2,
+		"MOUNT_KIND_COPY":        3,
 	}
 )
 
@@ -252,7 +261,9 @@ type CapabilitiesResponse struct {
 	// Networks that a container may ask for: "none", "bridge", "host"; see CreateRequest.network.
 	Networks []string `protobuf:"bytes,5,rep,name=networks,proto3" json:"networks,omitempty"`
 	// Containers can mount folders of the host's machine.
-	Binds         bool `protobuf:"varint,6,opt,name=binds,proto3" json:"binds,omitempty"`
+	Binds bool `protobuf:"varint,6,opt,name=binds,proto3" json:"binds,omitempty"`
+	// Containers can have mounts of the kinds copy and disk, which the host uses if it cannot have folders mounted.
+	Copies        bool `protobuf:"varint,7,opt,name=copies,proto3" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,18 +340,25 @@ func (x *CapabilitiesResponse) GetBinds() bool {
 	return false
 }
 
+func (x *CapabilitiesResponse) GetCopies() bool {
+	if x != nil {
+		return x.Copies
+	}
+	return false
+}
+
 // Mount is a folder or file that a container gets from outside.
 type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind.
 	Kind MountKind `protobuf:"varint,1,opt,name=kind,proto3,enum=flynn.sandbox.v1.MountKind" json:"kind,omitempty"`
-	// Absolute path on the host's machine; empty for memory.
+	// Absolute path on the host's machine; empty for memory and disk.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// Absolute path in the container.
 	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	// It cannot be written to.
 	ReadOnly bool `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// Size of memory in bytes. Everybody may write to it, as to /tmp.
+	// Size of memory or disk in bytes; 0 on disk is no limit. Everybody may write to it, as to /tmp.
 	Bytes int64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Leave out other file systems mounted below the source: they would be writable even where the mount is not.
 	Alone         bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
@@ -1093,14 +1111,15 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x13CapabilitiesRequest\"G\n" +
 	"\x04Lack\x12-\n" +
 	"\x05limit\x18\x01 \x01(\x0e2\x17.flynn.sandbox.v1.LimitR\x05limit\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xc4\x01\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xdc\x01\n" +
 	"\x14CapabilitiesResponse\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bruntimes\x18\x03 \x03(\tR\bruntimes\x12,\n" +
 	"\x05lacks\x18\x04 \x03(\v2\x16.flynn.sandbox.v1.LackR\x05lacks\x12\x1a\n" +
 	"\bnetworks\x18\x05 \x03(\tR\bnetworks\x12\x14\n" +
-	"\x05binds\x18\x06 \x01(\bR\x05binds\"\xb1\x01\n" +
+	"\x05binds\x18\x06 \x01(\bR\x05binds\x12\x16\n" +
+	"\x06copies\x18\a \x01(\bR\x06copies\"\xb1\x01\n" +
 	"\x05Mount\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.flynn.sandbox.v1.MountKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -1166,10 +1185,12 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\tLIMIT_CPU\x10\x02\x12\x0e\n" +
 	"\n" +
 	"LIMIT_PIDS\x10\x03\x12\x15\n" +
-	"\x11LIMIT_LEFT_MEMORY\x10\x04*>\n" +
+	"\x11LIMIT_LEFT_MEMORY\x10\x04*h\n" +
 	"\tMountKind\x12\x1a\n" +
 	"\x16MOUNT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11MOUNT_KIND_MEMORY\x10\x012\xe5\x03\n" +
+	"\x11MOUNT_KIND_MEMORY\x10\x01\x12\x13\n" +
+	"\x0fMOUNT_KIND_DISK\x10\x02\x12\x13\n" +
+	"\x0fMOUNT_KIND_COPY\x10\x032\xe5\x03\n" +
 	"\x06Driver\x12]\n" +
 	"\fCapabilities\x12%.flynn.sandbox.v1.CapabilitiesRequest\x1a&.flynn.sandbox.v1.CapabilitiesResponse\x12K\n" +
 	"\x06Create\x12\x1f.flynn.sandbox.v1.CreateRequest\x1a .flynn.sandbox.v1.CreateResponse\x12H\n" +

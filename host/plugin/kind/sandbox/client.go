@@ -40,7 +40,7 @@ type Capabilities struct {
 	Runtimes        []string
 	Lacks           []Lack
 	Networks        []string
-	Binds           bool
+	Binds, Copies   bool
 }
 
 // Lack is a limit that the engine cannot hold.
@@ -107,7 +107,7 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, failed("describe the engine", describeTimeout, err)
 	}
 	out := Capabilities{
-		Engine: kind.Text(r.GetEngine(), kind.MaxName), Address: kind.Text(r.GetAddress(), kind.MaxName), Binds: r.GetBinds(),
+		Engine: kind.Text(r.GetEngine(), kind.MaxName), Address: kind.Text(r.GetAddress(), kind.MaxName), Binds: r.GetBinds(), Copies: r.GetCopies(),
 	}
 	if len(r.GetRuntimes()) > maxRuntimes || len(r.GetLacks()) > maxLacks || len(r.GetNetworks()) > maxRuntimes {
 		return Capabilities{}, broke("its capabilities are too long")

@@ -37,12 +37,14 @@ type Driver struct {
 	client *sandbox.Client      // nil while no process is ready
 	has    *driver.Capabilities // as last told
 	binds  bool                 // the same
+	copies bool                 // the same
 	ready  chan struct{}        // closed while client is there, and replaced when it goes
 }
 
 var (
 	_ driver.Driver  = (*Driver)(nil)
 	_ driver.Dialed  = (*Driver)(nil)
+	_ driver.Copier  = (*Driver)(nil)
 	_ plugin.Handler = (*Driver)(nil)
 )
 
@@ -132,7 +134,7 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.has, d.binds = &has, said.Binds
+	d.has, d.binds, d.copies = &has, said.Binds, said.Copies
 	return has, nil
 }
 
@@ -147,6 +149,13 @@ func (d *Driver) Binds() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.binds
+}
+
+// Copies implements driver.Copier: as the plugin last said.
+func (d *Driver) Copies() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.copies
 }
 
 // Create implements driver.Driver. It refuses a container that relies on what no self-test has shown.
@@ -189,6 +198,11 @@ func (d *Driver) known(ctx context.Context) (driver.Capabilities, error) {
 	return d.Capabilities(ctx)
 }
 
+var mountKinds = map[driver.MountKind]sandboxv1.MountKind{
+	driver.Bind: sandboxv1.MountKind_MOUNT_KIND_UNSPECIFIED, driver.Memory: sandboxv1.MountKind_MOUNT_KIND_MEMORY,
+	driver.Disk: sandboxv1.MountKind_MOUNT_KIND_DISK, driver.Copy: sandboxv1.MountKind_MOUNT_KIND_COPY,
+}
+
 // request is a container in the words of the contract.
 func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 	if c.Role != driver.Supervised {
@@ -199,12 +213,8 @@ func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 		Cpus: c.CPUs, PidsLimit: c.PidsLimit + driver.OwnTasks, BestEffort: c.BestEffort, Runtime: c.Runtime, Hosts: c.Hosts, Identity: c.Identity,
 	}
 	for _, m := range c.Mounts {
-		kind := sandboxv1.MountKind_MOUNT_KIND_UNSPECIFIED
-		switch m.Kind {
-		case driver.Bind:
-		case driver.Memory:
-			kind = sandboxv1.MountKind_MOUNT_KIND_MEMORY
-		default:
+		kind, knows := mountKinds[m.Kind]
+		if !knows {
 			return nil, fmt.Errorf("it makes no volumes, such as that at %s: use a container engine, or remove volumes from [sandbox]", m.Target)
 		}
 		r.Mounts = append(r.Mounts, &sandboxv1.Mount{Kind: kind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Bytes: m.Bytes, Alone: m.Alone})
