@@ -27,6 +27,7 @@ type box struct {
 type memory struct {
 	*engine
 	fault    string
+	pulls    string // the call that says that there is no image
 	settings struct {
 		Host string `json:"host"`
 	}
@@ -65,8 +66,8 @@ func (m *memory) Capabilities(context.Context) (sandbox.Capabilities, error) {
 func (m *memory) Create(_ context.Context, c sandbox.Container) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c.Image != "known" && m.fault != "any image" {
-		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, c.Image)
+	if err := m.pull("create", c.Image); err != nil {
+		return "", err
 	}
 	for id, b := range m.all {
 		if b.key == c.Key && m.fault != "no keys" {
@@ -81,6 +82,17 @@ func (m *memory) Create(_ context.Context, c sandbox.Container) (string, error) 
 	m.all[id] = &box{sandbox.Owned{ID: id, Name: c.Name, Image: c.Image, State: "created", Labels: labels, Created: time.Now()}, c.Key}
 	m.own[id] = true
 	return id, nil
+}
+
+// pull fails for an image that is not known, in one of the calls.
+func (m *memory) pull(in, image string) error {
+	switch {
+	case image == "known" || in != m.pulls || m.fault == "any image":
+		return nil
+	case m.fault == "another error":
+		return errors.New("it is not there")
+	}
+	return fmt.Errorf("%w: %s", sandbox.ErrNoImage, image)
 }
 
 func (m *memory) find(id string) *box {
@@ -100,14 +112,16 @@ func (m *memory) Start(_ context.Context, id string) error {
 		return errors.New("it cannot be started")
 	}
 	b.State = "running"
-	return nil
+	return m.pull("start", b.Image)
 }
 
-func (m *memory) Endpoint(context.Context, string) (sandbox.Endpoint, error) {
+func (m *memory) Endpoint(_ context.Context, id string) (sandbox.Endpoint, error) {
 	if m.fault == "no way" {
 		return sandbox.Endpoint{}, nil
 	}
-	return sandbox.Endpoint{Network: "unix", Address: "/run/s"}, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return sandbox.Endpoint{Network: "unix", Address: "/run/s"}, m.pull("endpoint", m.find(id).Image)
 }
 
 func (m *memory) Remove(_ context.Context, id string) error {
@@ -134,15 +148,28 @@ func (m *memory) List(context.Context, string) ([]sandbox.Owned, error) {
 	return out, m.gone()
 }
 
-func conformance(fault string) Conformance {
+func conformance(fault, pulls string) Conformance {
 	e := &engine{all: map[string]*box{}}
 	return Conformance{
-		Sandbox:   func() sandbox.Driver { return &memory{engine: e, fault: fault, own: map[string]bool{}} },
+		Sandbox:   func() sandbox.Driver { return &memory{engine: e, fault: fault, pulls: pulls, own: map[string]bool{}} },
 		Container: suite.Container{Image: "known", Entrypoint: []string{"/wait"}}, Gone: map[string]any{"host": "nowhere"},
 	}
 }
 
-func TestADriverConforms(t *testing.T) { Conform(t, conformance("")) }
+func TestADriverConforms(t *testing.T) { Conform(t, conformance("", "create")) }
+
+// TestAnImageMayBeMissedLater: an engine may find out that there is no image when a container starts, or runs.
+func TestAnImageMayBeMissedLater(t *testing.T) {
+	for _, pulls := range []string{"start", "endpoint"} {
+		for fault, want := range map[string]suite.Outcome{"": suite.Pass, "any image": suite.Fail, "another error": suite.Fail} {
+			c := conformance(fault, pulls)
+			c.Only = []string{"container-image"}
+			if got := report(t, c).Results; len(got) != 1 || got[0].Outcome != want {
+				t.Errorf("missed by %s with fault %q: %+v, want %s", pulls, fault, got, want)
+			}
+		}
+	}
+}
 
 // TestFaultsAreFound: each check fails for a driver that gets it wrong.
 func TestFaultsAreFound(t *testing.T) {
@@ -152,7 +179,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"forgets": "container-orphans", "a silent engine": "engine-gone",
 	} {
 		t.Run(fault, func(t *testing.T) {
-			report := report(t, conformance(fault))
+			report := report(t, conformance(fault, "create"))
 			for _, r := range report.Results {
 				if r.Check == check && r.Outcome == suite.Fail {
 					return

@@ -39,7 +39,8 @@ type Driver interface {
 	Create(ctx context.Context, c Container) (id string, err error)
 	// Start starts a created container. It is not an error if it runs.
 	Start(ctx context.Context, id string) error
-	// Endpoint returns where the supervisor of a started container listens. It may wait until that is known.
+	// Endpoint returns where the supervisor of a started container listens. It may wait until that is known. An engine that pulls when a
+	// container starts says here or in Start that there is no image.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
 	// Remove kills and removes a container, by id or name, and returns once it is gone. It is not an error if it does not exist.
 	Remove(ctx context.Context, id string) error

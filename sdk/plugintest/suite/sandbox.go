@@ -22,7 +22,7 @@ func sandboxChecks() []Check {
 		{Name: "container-instances", Run: containerInstances, Next: "list by the value of the label flynn.instance, and nothing else"},
 		{Name: "container-orphans", Run: containerOrphans, Next: "keep nothing in memory: find containers by their labels, also those that another process made"},
 		{Name: "container-refused", Run: containerRefused, Next: "answer what the capabilities do not have with FAILED_PRECONDITION, and make nothing"},
-		{Name: "container-image", Run: containerImage, Next: "answer an image that the engine does not have with NOT_FOUND"},
+		{Name: "container-image", Run: containerImage, Next: "answer an image that the engine does not have with NOT_FOUND: Create if it is known by then, otherwise Start or Endpoint"},
 		{Name: "engine-gone", Run: engineGone, Next: "answer with UNAVAILABLE, at once, when the engine does not"},
 	}
 }
@@ -242,7 +242,14 @@ func containerImage(t *T) {
 	defer p.sweep(of)
 	r := p.container(of)
 	r.Image = "flynn-conform.invalid/no/such:image"
-	if _, err := p.sandbox.Create(t.ctx, r); status.Code(err) != codes.NotFound {
+	out, err := p.sandbox.Create(t.ctx, r)
+	if err == nil {
+		_, err = p.sandbox.Start(t.ctx, &sandboxv1.StartRequest{Id: out.GetId()})
+	}
+	if err == nil { // an engine that pulls when a container starts says so only to who waits for it
+		_, err = p.sandbox.Endpoint(t.ctx, &sandboxv1.EndpointRequest{Id: out.GetId()})
+	}
+	if status.Code(err) != codes.NotFound {
 		t.Fail("an image that does not exist: %v, want NOT_FOUND", err)
 	}
 }
