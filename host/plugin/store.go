@@ -144,7 +144,7 @@ func (s *Store) Remove(name string) error {
 
 // Shipped are the plugins in Flynn's own repository. Which of them a program has with it, firstparty.Shelf says.
 func Shipped() []string {
-	return []string{"discord", "email", "irc", "matrix", "mcp", "slack", "telegram", "webhook", "whatsapp"}
+	return []string{"discord", "email", "irc", "kubernetes", "matrix", "mcp", "slack", "telegram", "webhook", "whatsapp"}
 }
 
 // notInstalled is the error for a plugin that the lock does not name.

@@ -51,9 +51,41 @@ func example(t *testing.T) string {
 	return dir
 }
 
-func TestTheExampleConforms(t *testing.T) {
+func TestTheExampleConforms(t *testing.T) { conforms(t, example) }
+
+func TestKubernetesConforms(t *testing.T) { conforms(t, kubernetes) }
+
+// kubernetes builds plugins/kubernetes and its fake cluster, and returns the folder of the plugin.
+func kubernetes(t *testing.T) string {
+	t.Helper()
+	need.Source(t)
+	dir, source := t.TempDir(), "../../../plugins/kubernetes"
+	fake := filepath.Join(dir, "fake")
+	for program, folder := range map[string]string{filepath.Join(dir, "bin", "kubernetes"): ".", fake: "./kubetest/fake"} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, folder)
+		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	use := strings.NewReplacer(`"busybox"`, fmt.Sprintf("%q", sandboxtest.Image), `package = "./kubetest/fake"`, fmt.Sprintf("command = [%q]", fake))
+	for _, name := range []string{"plugin.toml", "settings.schema.json", "conform.toml"} {
+		text, err := os.ReadFile(filepath.Join(source, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(use.Replace(string(text))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// conforms makes the checks for a driver that is built by build.
+func conforms(t *testing.T, build func(*testing.T) string) {
+	t.Helper()
 	sandboxtest.Engine(t)
-	report, err := conform.Run(t.Context(), conform.Config{Dir: example(t), Config: suite.Config{Patience: 20 * time.Second, Slack: time.Minute}})
+	report, err := conform.Run(t.Context(), conform.Config{Dir: build(t), Config: suite.Config{Patience: 20 * time.Second, Slack: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
