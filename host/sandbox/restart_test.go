@@ -38,6 +38,7 @@ type hostOrder struct {
 	PauseAfter     time.Duration
 	Start          []string
 	Dialed         string // folder of a sandboxtest.Dialed
+	Apart          bool   // see there
 }
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
@@ -72,7 +73,9 @@ func TestHostProcess(t *testing.T) {
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
 	if o.Dialed != "" {
-		engine.DialedIn(t, o.Dialed).Adjust(&config)
+		d := engine.DialedIn(t, o.Dialed)
+		d.Apart = o.Apart
+		d.Adjust(&config)
 	}
 	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
