@@ -182,7 +182,7 @@ func TestBridgesWithDisks(t *testing.T) {
 	}
 }
 
-// What a command writes while no host is there is copied by the next one.
+// A file that a command writes while no host is there is copied by the next one.
 func TestDiskOutlastsTheHost(t *testing.T) {
 	h, order := dialedHosts(t)
 	order.Apart = true
