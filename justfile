@@ -75,6 +75,10 @@ generate:
 engine what:
     .ci/engine {{ what }}
 
+# a private Kubernetes of one node for the tests, as root: eval "$(just kube)"
+kube *what="start":
+    .ci/kube {{ what }}
+
 # the files of a release such as v1.2.3, in dist/; without a version, of the commit's tag
 release version="" *flags="":
     go run ./cmd/flynn-release {{ if version == "" { "" } else { "-version " + version } }} {{ flags }}

@@ -111,7 +111,7 @@ func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside st
 	if !b.OnHost {
 		c.Workspace = b.Paths(inside)
 		c.Run = func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-			return bs.runBridged(ctx, caller.Session(), b, call, stdin, out)
+			return bs.runBridged(ctx, caller, b, call, stdin, out)
 		}
 		return c, nil
 	}
@@ -150,13 +150,13 @@ func (bs *bridges) withSecrets(b spec.Bridge, env map[string]string) (map[string
 	return all, nil
 }
 
-// runBridged runs an accepted call in the session's second container.
-func (bs *bridges) runBridged(ctx context.Context, session message.WorkspaceKey, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+// runBridged runs an accepted call in the second container of the caller's session.
+func (bs *bridges) runBridged(ctx context.Context, caller *container.Container, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 	env, err := bs.withSecrets(b, b.Environment())
 	if err != nil {
 		return 0, err
 	}
-	s, err := bs.sessions.Get(ctx, session, bridgeName(b.Name), b.Spec())
+	s, err := bs.sessions.Get(ctx, caller.Session(), bridgeName(b.Name), b.Spec())
 	if err != nil {
 		return 0, err
 	}
@@ -164,6 +164,9 @@ func (bs *bridges) runBridged(ctx context.Context, session message.WorkspaceKey,
 		Dir: call.Dir, Env: env, Stdin: stdin, Timeout: b.Limit(), MaxOutput: b.MaxOutput,
 		Progress: func(stream machine.Stream, p []byte) { out(stream == machine.Stderr, p) },
 	})
+	if err == nil {
+		err = caller.RefreshWorkspace(ctx)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -185,12 +188,15 @@ func bridgedResult(b spec.Bridge, r machine.Result, out bridge.Output) (int, err
 	return r.ExitCode, nil
 }
 
-// confined returns a check of the paths of a call that shares the workspace; nil if no workspace is shared.
+// confined returns a check of the paths of a call that shares the workspace, which is brought up to date before; nil if none is shared.
 func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bridge.Accepted) error {
 	if b.Spec().Workspace == spec.WorkspaceOwn {
 		return nil
 	}
 	return func(call bridge.Accepted) error {
+		if err := caller.FetchWorkspace(context.Background()); err != nil {
+			return fmt.Errorf("copy the workspace: %w", err)
+		}
 		return bs.confine(caller.Session(), append(slices.Clone(call.Paths), call.Dir))
 	}
 }

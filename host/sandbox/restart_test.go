@@ -38,6 +38,7 @@ type hostOrder struct {
 	PauseAfter     time.Duration
 	Start          []string
 	Dialed         string // folder of a sandboxtest.Dialed
+	Apart          bool   // see there
 	Kubernetes     cluster
 }
 
@@ -73,7 +74,9 @@ func TestHostProcess(t *testing.T) {
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
 	if o.Dialed != "" {
-		engine.DialedIn(t, o.Dialed).Adjust(&config)
+		d := engine.DialedIn(t, o.Dialed)
+		d.Apart = o.Apart
+		d.Adjust(&config)
 	}
 	if o.Kubernetes.Plugin != "" {
 		o.Kubernetes.adjust(t)(&config)

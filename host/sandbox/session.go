@@ -270,6 +270,7 @@ func (s *Session) execProgram(ctx context.Context, argv []string, cmd machine.Co
 		return machine.Result{}, err
 	}
 	defer release()
+	defer c.PullWorkspace(ctx)
 	return c.ExecProgram(ctx, argv, cmd)
 }
 

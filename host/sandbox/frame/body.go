@@ -348,6 +348,8 @@ type ExportReply struct {
 	Special [][]byte `json:"special,omitempty"`
 	Closed  [][]byte `json:"closed,omitempty"`
 	Torn    int64    `json:"torn"` // files that shrank while they were read; they are padded with zeros
+	// Began is when the export began, in nanoseconds since 1970 by the clock that sets the times of files.
+	Began int64 `json:"began"`
 }
 
 const (

@@ -22,13 +22,18 @@ type Dialed struct {
 	Folder string // of the sockets and identities; its path must be short
 	// TCP has the supervisors listen on the loopback. Their containers have the network of this machine.
 	TCP bool
+	// Apart has it do without folders of this machine: containers get copies and disks.
+	Apart bool
 	// Through, if set, changes the endpoint that the host is told.
 	Through func(driver.Endpoint) driver.Endpoint
 
 	t testing.TB
 }
 
-var _ driver.Dialed = (*Dialed)(nil)
+var (
+	_ driver.Dialed = (*Dialed)(nil)
+	_ driver.Copier = (*Dialed)(nil)
+)
 
 // listenFolder is the folder of a container's socket inside.
 const listenFolder = "/.flynn-listen"
@@ -61,6 +66,12 @@ func (d *Dialed) Adjust(c *sandbox.Config) {
 	}
 }
 
+// Binds implements driver.Driver.
+func (d *Dialed) Binds() bool { return !d.Apart }
+
+// Copies implements driver.Copier.
+func (d *Dialed) Copies() bool { return d.Apart }
+
 // Create implements driver.Driver.
 func (d *Dialed) Create(ctx context.Context, c driver.Container) (string, error) {
 	if c.Identity == nil {
@@ -69,6 +80,11 @@ func (d *Dialed) Create(ctx context.Context, c driver.Container) (string, error)
 	own := filepath.Join(d.Folder, c.Key[:16])
 	identity := own + ".pem"
 	err := errors.Join(os.MkdirAll(own, 0o700), os.WriteFile(identity, c.Identity, 0o400))
+	if d.Apart {
+		var failed error
+		c.Mounts, failed = apart(own, c.Mounts)
+		err = errors.Join(err, failed)
+	}
 	at := "unix " + filepath.Join(own, "s")
 	c.Mounts = append(c.Mounts[:len(c.Mounts):len(c.Mounts)], driver.Mount{Source: identity, Target: driver.IdentityPath, ReadOnly: true})
 	if d.TCP {
@@ -98,4 +114,45 @@ func (d *Dialed) Endpoint(_ context.Context, id string) (driver.Endpoint, error)
 		at = d.Through(at)
 	}
 	return at, nil
+}
+
+// apart makes folders of copies and disks. A mount of a folder of this machine is an error.
+func apart(own string, mounts []driver.Mount) ([]driver.Mount, error) {
+	var out []driver.Mount
+	for i, m := range mounts {
+		at := fmt.Sprintf("%s-%d", own, i)
+		var err error
+		switch m.Kind {
+		case driver.Bind:
+			err = fmt.Errorf("the container mounts %s of this machine", m.Source)
+		case driver.Disk:
+			if err = os.Mkdir(at, 0o700); err == nil {
+				err = os.Chmod(at, 0o777)
+			}
+			m.Kind, m.Source = driver.Bind, at
+		case driver.Copy:
+			err = copyOf(m.Source, at)
+			m.Kind, m.Source, m.ReadOnly = driver.Bind, at, true
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func copyOf(source, at string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.CopyFS(at, os.DirFS(source))
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(at, text, 0o555)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,7 @@ const maxTree = 1_000_000
 // exportTree sends a folder as records.
 func (f *files) exportTree(t *transfer, b frame.ExportBody) (any, error) {
 	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare, most: b.MaxFile}
+	e.reply.Began = time.Now().UnixNano()
 	if b.Known {
 		if err := e.learn(t); err != nil {
 			return nil, err

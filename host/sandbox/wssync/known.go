@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -49,12 +50,16 @@ func below(name string, folders []string) bool {
 	return false
 }
 
-// wire returns the known state in the form that the supervisor parses.
-func (c *Syncer) wire() []byte {
+// wire returns the known state in the form that the supervisor parses. It sends the content of those files that are different, so of all that
+// are in other.
+func (c *Syncer) wire(other map[string]bool) []byte {
 	var wire []byte
 	for _, name := range slices.Sorted(maps.Keys(c.known)) {
 		r := c.known[name]
 		r.Bare = true
+		if other[name] {
+			r.Mtime = 0
+		}
 		wire = r.Append(wire)
 	}
 	return wire
@@ -77,19 +82,19 @@ func (c *Syncer) recall() bool {
 	if _, err := io.ReadFull(f, volume[:]); err != nil || volume != c.volume {
 		return false
 	}
-	known := make(map[string]frame.Record)
+	known, newest := make(map[string]frame.Record), int64(0)
 	in := frame.NewRecordReader(f)
 	for {
 		r, err := in.Next()
 		if err == io.EOF {
-			c.known = known
+			c.known, c.unsettled = known, unsettled(known, newest) // the time is not stored
 			return true
 		}
 		if err != nil {
 			c.log.Warn("cannot read the last known state of a workspace", "error", err)
 			return false
 		}
-		known[string(r.Path)] = r
+		known[string(r.Path)], newest = r, max(newest, r.Mtime)
 	}
 }
 
@@ -98,12 +103,26 @@ func (c *Syncer) knows(now map[string]frame.Record) bool {
 	return c.known != nil && maps.EqualFunc(c.known, now, func(a, b frame.Record) bool { return sameEntry(a, b) && a.Mtime == b.Mtime })
 }
 
+// tick is more than the unit in which kernels count the times of files.
+const tick = 20 * time.Millisecond
+
+// unsettled returns the files that were changed so shortly before they were copied that another change may leave size and time as they are.
+func unsettled(now map[string]frame.Record, began int64) map[string]bool {
+	names := make(map[string]bool)
+	for name, r := range now {
+		if r.Type() == frame.TypeFile && r.Mtime > began-int64(tick) && r.Mtime < began+int64(timeout) {
+			names[name] = true
+		}
+	}
+	return names
+}
+
 // remember stores the state that both sides have. If it were lost, the host's state would win at the next launch.
-func (c *Syncer) remember(now map[string]frame.Record) error {
-	known := c.knows(now)
-	c.known = now
-	if known {
+func (c *Syncer) remember(now map[string]frame.Record, began int64) error {
+	known, settled := c.knows(now), len(c.unsettled) == 0
+	c.known, c.unsettled = now, unsettled(now, began)
+	if known && settled && len(c.unsettled) == 0 {
 		return nil
 	}
-	return durable.WriteFile(c.memory, slices.Concat(c.volume[:], c.wire()), 0o600)
+	return durable.WriteFile(c.memory, slices.Concat(c.volume[:], c.wire(nil)), 0o600)
 }

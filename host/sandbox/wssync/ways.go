@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/sandbox/archive"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -21,8 +23,9 @@ var errTooMuch = fmt.Errorf("more than %d bytes have changed", int64(maxCarried)
 func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	now := make(map[string]frame.Record, len(c.known))
 	var size int64
+	changed := false
 	body := frame.ExportBody{Path: []byte("."), Known: true, MaxFile: maxFile}
-	err := export(ctx, v, body, bytes.NewReader(c.wire()), func(r frame.Record, content io.Reader) error {
+	began, err := export(ctx, v, body, bytes.NewReader(c.wire(c.unsettled)), func(r frame.Record, content io.Reader) error {
 		name := string(r.Path)
 		old, had := c.known[name]
 		same := had && sameEntry(old, r)
@@ -34,13 +37,19 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 		}
 		r.Bare = false
 		now[name] = r
-		if same {
+		if same && (r.Type() != frame.TypeFile || !c.unsettled[name]) {
 			return nil
+		}
+		if same {
+			if content, same = unchanged(home, r, content); same {
+				return nil
+			}
+			changed = true
 		}
 		if size += r.Size; size > maxCarried {
 			return errTooMuch
 		}
-		return home.Put(r, content)
+		return put(home, now, r, content)
 	})
 	if err != nil {
 		return err
@@ -48,15 +57,63 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	if err := c.drop(home, now); err != nil {
 		return err
 	}
-	if !c.knows(now) {
+	if changed || !c.knows(now) {
 		c.seen.Store(c.set.changed(c.path, c.seen.Load()))
 	}
-	return c.remember(now)
+	return c.remember(now, began)
+}
+
+// maxCompared bounds the size of files that are compared; larger ones are taken for changed.
+const maxCompared = 1 << 20
+
+// unchanged reports whether an unsettled file has the content that the host's has, and returns the content to read instead. A file that was
+// changed on the host meanwhile stays as it is there.
+func unchanged(home fsroot.Tree, r frame.Record, content io.Reader) (io.Reader, bool) {
+	info, err := home.Root.Lstat(string(r.Path))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != r.Size || info.ModTime().UnixNano() != r.Mtime {
+		return content, true
+	}
+	if r.Size > maxCompared {
+		return content, false
+	}
+	inside, err := io.ReadAll(io.LimitReader(content, maxCompared))
+	here, failed := home.Root.ReadFile(string(r.Path))
+	return bytes.NewReader(inside), err == nil && failed == nil && bytes.Equal(inside, here)
+}
+
+// put puts an entry where it was inside. A folder above it may be missing, or be something else, because another container of the session has
+// changed it meanwhile.
+func put(home fsroot.Tree, now map[string]frame.Record, r frame.Record, content io.Reader) error {
+	if !reachable(home, string(r.Path)) {
+		var above []string
+		for dir := path.Dir(string(r.Path)); dir != "."; dir = path.Dir(dir) {
+			above = append(above, dir)
+		}
+		for _, dir := range slices.Backward(above) {
+			if err := home.Put(now[dir], nil); err != nil {
+				return err
+			}
+		}
+	}
+	return home.Put(r, content)
+}
+
+// reachable reports whether everything above a name is a folder. Through a link, another entry would be changed.
+func reachable(home fsroot.Tree, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if info, err := home.Root.Lstat(dir); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
 }
 
 // drop removes from the host what the volume does not have any more.
 func (c *Syncer) drop(home fsroot.Tree, now map[string]frame.Record) error {
 	for _, name := range topmost(c.known, func(name string) bool { _, is := now[name]; return !is }) {
+		if !reachable(home, name) { // it went with the folder
+			continue
+		}
 		if err := home.Root.RemoveAll(name); err != nil {
 			return err
 		}
@@ -66,7 +123,7 @@ func (c *Syncer) drop(home fsroot.Tree, now map[string]frame.Record) error {
 
 // bring copies to the volume what differs on the host, and removes from it what both had and the host does not have any more.
 func (c *Syncer) bring(ctx context.Context, v Volume, home fsroot.Tree) error {
-	inside, err := contents(ctx, v)
+	inside, _, err := contents(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -90,16 +147,27 @@ func (c *Syncer) bring(ctx context.Context, v Volume, home fsroot.Tree) error {
 	}
 	differs := func(r frame.Record) bool {
 		old, is := inside[string(r.Path)]
-		return !is || old.Type() != r.Type() || r.Type() != frame.TypeFolder && !sameEntry(old, r)
+		if !is || old.Type() != r.Type() {
+			return true
+		}
+		known, had := c.known[string(r.Path)]
+		return r.Type() != frame.TypeFolder && (!sameEntry(old, r) || had && !sameEntry(old, known))
 	}
 	if err := load(ctx, v, home, differs); err != nil {
-		return err
+		// Something that is not listed, such as a pipe, may be where an entry belongs.
+		for _, name := range topmost(here, func(name string) bool { _, is := inside[name]; return !is }) {
+			_ = v.Remove(ctx, name, true)
+		}
+		if err := load(ctx, v, home, differs); err != nil {
+			return err
+		}
 	}
-	if inside, err = contents(ctx, v); err != nil {
+	inside, began, err := contents(ctx, v)
+	if err != nil {
 		return err
 	}
 	maps.DeleteFunc(inside, func(name string, _ frame.Record) bool { _, is := here[name]; return !is })
-	return c.remember(inside)
+	return c.remember(inside, began)
 }
 
 // load sends the entries of a host folder that differ.
@@ -119,19 +187,19 @@ func load(ctx context.Context, v Volume, home fsroot.Tree, differs func(frame.Re
 	})
 }
 
-// contents returns the records of everything in the volume.
-func contents(ctx context.Context, v Volume) (map[string]frame.Record, error) {
-	all := make(map[string]frame.Record)
-	err := export(ctx, v, frame.ExportBody{Path: []byte("."), Bare: true}, nil, func(r frame.Record, _ io.Reader) error {
+// contents returns the records of everything in the volume, and when they were taken.
+func contents(ctx context.Context, v Volume) (all map[string]frame.Record, began int64, err error) {
+	all = make(map[string]frame.Record)
+	began, err = export(ctx, v, frame.ExportBody{Path: []byte("."), Bare: true}, nil, func(r frame.Record, _ io.Reader) error {
 		r.Bare = false
 		all[string(r.Path)] = r
 		return nil
 	})
-	return all, err
+	return all, began, err
 }
 
-// export calls take for each record of the volume.
-func export(ctx context.Context, v Volume, body frame.ExportBody, known io.Reader, take func(r frame.Record, content io.Reader) error) error {
-	_, err := v.Export(ctx, body, known, func(wire io.Reader) error { return archive.NewReader(wire).Each(take) })
-	return err
+// export calls take for each record of the volume, and returns when it began.
+func export(ctx context.Context, v Volume, body frame.ExportBody, known io.Reader, take func(r frame.Record, content io.Reader) error) (began int64, err error) {
+	reply, err := v.Export(ctx, body, known, func(wire io.Reader) error { return archive.NewReader(wire).Each(take) })
+	return reply.Began, err
 }

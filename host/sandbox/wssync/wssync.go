@@ -130,6 +130,8 @@ type Syncer struct {
 	seen  atomic.Uint64           // version of the host's folder that the volume has
 	busy  chan struct{}           // holds a token while a synchronisation runs
 	known map[string]frame.Record // the last common state, as the volume describes it; nil: not read yet. Guarded by busy
+	// unsettled are files of known that may have changed since although they look the same. Guarded by busy
+	unsettled map[string]bool
 }
 
 const (
