@@ -37,16 +37,46 @@ type cluster struct {
 	server             *kubetest.Server // nil: a real cluster
 }
 
-// newCluster returns the cluster of FLYNN_KUBE_DIR, or one of package kubetest.
+// newCluster returns the cluster of FLYNN_KUBE_DIR, see .ci/kube, or one of package kubetest.
 func newCluster(t testing.TB) cluster {
 	t.Helper()
 	sandboxtest.Engine(t)
-	c := cluster{Plugin: kubernetesPlugin(t), Kubeconfig: os.Getenv("KUBECONFIG")}
-	if os.Getenv("FLYNN_KUBE_DIR") == "" {
-		c.server = kubetest.New(t)
-		c.Kubeconfig = c.server.Kubeconfig()
+	c := cluster{Plugin: kubernetesPlugin(t)}
+	if os.Getenv("FLYNN_KUBE_DIR") != "" {
+		c.Kubeconfig = realCluster(t)
+		return c
 	}
+	c.server = kubetest.New(t)
+	c.Kubeconfig = c.server.Kubeconfig()
 	return c
+}
+
+// realCluster prepares the real cluster as an operator does, and returns a kubeconfig with the rights of role.yaml alone.
+func realCluster(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	do := func(name string, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %.60q: %v: %s", name, args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	kubectl, image, own := os.Getenv("FLYNN_KUBECTL"), filepath.Join(dir, "image.tar"), filepath.Join(dir, "kubeconfig")
+	do(kubectl, "apply", "-f", "../../plugins/kubernetes/role.yaml")
+	do("docker", "save", "-o", image, sandboxtest.Image)
+	do("../../.ci/kube", "import", image)
+	text, err := os.ReadFile(os.Getenv("KUBECONFIG"))
+	if err == nil {
+		err = os.WriteFile(own, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := do(kubectl, "config", "view", "-o", "jsonpath={.contexts[0].context.user}")
+	do(kubectl, "--kubeconfig", own, "config", "set-credentials", user, "--token", do(kubectl, "create", "token", "flynn", "-n", "flynn"))
+	return own
 }
 
 // order is an instance on the cluster whose host can be started again and again.
@@ -94,6 +124,9 @@ func kubernetesPlugin(t testing.TB) string {
 func (c cluster) adjust(t testing.TB) func(*sandbox.Config) {
 	return func(conf *sandbox.Config) {
 		t.Helper()
+		if c.server == nil { // the podPidsLimit of .ci/kube-files
+			conf.Spec.PidsLimit = 1024 - driver.OwnTasks
+		}
 		dir, err := os.MkdirTemp("", "k") // t.TempDir is too long for sockets
 		if err != nil {
 			t.Fatal(err)

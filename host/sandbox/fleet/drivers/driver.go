@@ -31,6 +31,7 @@ import (
 type Driver struct {
 	name   string
 	proofs *Proofs
+	staged string // folder that the plugin can read, see stage
 
 	mu     sync.Mutex
 	config config.Driver
@@ -179,6 +180,11 @@ func (d *Driver) create(ctx context.Context, c driver.Container) (string, error)
 	if err := has.Supports(c.Network, c.Runtime, c.BestEffort); err != nil {
 		return "", err
 	}
+	c, clear, err := d.stage(c)
+	if err != nil {
+		return "", fmt.Errorf("%w: driver %s: %w", machine.ErrUnavailable, d.name, err)
+	}
+	defer clear()
 	r, err := request(c)
 	if err != nil {
 		return "", fmt.Errorf("%w: driver %s: %w", machine.ErrUnavailable, d.name, err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -18,6 +19,7 @@ import (
 // Set is the drivers of a configuration. Its methods are safe for concurrent use.
 type Set struct {
 	proofs *Proofs
+	staged string // folder, see stage
 
 	mu  sync.Mutex
 	all map[string]*Driver
@@ -27,7 +29,7 @@ var _ instances.Kind[config.Driver] = (*Set)(nil)
 
 // New returns the drivers of a store, whose folder is dir.
 func New(dir string) *Set {
-	return &Set{proofs: &Proofs{path: filepath.Join(dir, proofsFile)}, all: map[string]*Driver{}}
+	return &Set{proofs: &Proofs{path: filepath.Join(dir, proofsFile)}, staged: filepath.Join(dir, copiesFolder), all: map[string]*Driver{}}
 }
 
 // Get returns the driver of a [drivers] table, whether its plugin runs or not.
@@ -36,7 +38,7 @@ func (ds *Set) Get(name string) *Driver {
 	defer ds.mu.Unlock()
 	d := ds.all[name]
 	if d == nil {
-		d = &Driver{name: name, proofs: ds.proofs, ready: make(chan struct{})}
+		d = &Driver{name: name, proofs: ds.proofs, staged: filepath.Join(ds.staged, name), ready: make(chan struct{})}
 		ds.all[name] = d
 	}
 	return d
@@ -51,12 +53,15 @@ func (ds *Set) Same(a, b config.Driver) bool { return a.Same(b) }
 // Instance implements instances.Kind.
 func (ds *Set) Instance(name string, c config.Driver) (plugin.Instance, plugin.Handler, error) {
 	d := ds.Get(name)
+	if err := os.MkdirAll(d.staged, 0o700); err != nil {
+		return plugin.Instance{}, nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.config = c
 	return plugin.Instance{
 		Name: name, Plugin: c.Plugin, Kind: sandbox.Name, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),
-		Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Sockets: c.Sockets, Memory: int64(c.MemoryLimit)},
+		Grant: plugin.Grant{Read: append(slices.Clone(c.Read), d.staged), Write: c.Write, Network: c.Network, Sockets: c.Sockets, Memory: int64(c.MemoryLimit)},
 	}, d, nil
 }
 
