@@ -55,6 +55,14 @@ pages steps="1000":
 aborts count="1000":
     go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v
 
+# the tests of plugins/kubernetes on a Kubernetes of one node, as root, with the engine at DOCKER_HOST
+kube-test:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    eval "$(.ci/kube start)"
+    trap '.ci/kube stop' EXIT
+    FLYNN_TEST_REQUIRE=docker go test ./host/sandbox -run 'TestKubernetes' -count 1 -timeout 40m -v
+
 # build the Dockerfile of examples/subagent and have the programs in it answer, which takes minutes
 subagent:
     FLYNN_TEST_REQUIRE=docker,debootstrap,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v

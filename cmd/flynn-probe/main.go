@@ -8,7 +8,7 @@
 //
 // The answer is one line on stdout: "held: WHY" when the sandbox refused, "breach: WHAT" when it did not. No answer is
 // a failure of the probe. No attack does damage where it succeeds, and the probe sends no packet unless the only
-// network interface is the loopback.
+// network interface is the loopback, or peer has shown that nothing passes the others.
 package main
 
 import (
@@ -44,7 +44,7 @@ type probe func(args []string) (answer, error)
 
 func probes() map[string]probe {
 	return map[string]probe{
-		"interfaces": interfaces, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ask": ask, "ping": ping,
+		"interfaces": interfaces, "peer": peer, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ask": ask, "ping": ping,
 		"socket": openSocket, "sockets": findSockets, "abstract": findAbstract,
 		"call": call, "setuid": setuid, "allocate": allocate, "leave": leave, "left": left,
 		"serve": serve, "wait": wait, "exit": exit,

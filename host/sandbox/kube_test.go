@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/plugins/kubernetes/kubetest"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -341,5 +342,48 @@ func TestKubernetesBridgesAndProxy(t *testing.T) {
 	}
 	if out := shell(t, s, "wget -q -O - http://example.com/"); !strings.Contains(out, "you said Bearer ***") {
 		t.Errorf("the proxy printed %q", out)
+	}
+}
+
+// The self-test proves the NetworkPolicy: it finds out that this cluster, as .ci/kube starts it too, enforces none.
+func TestKubernetesNetworkIsProved(t *testing.T) {
+	c := newCluster(t)
+	conf := sandboxtest.Engine(t).Config(t)
+	c.adjust(t)(&conf)
+	try := func() selftest.Report {
+		t.Helper()
+		test := selftest.Config{Driver: conf.Driver, Dir: t.TempDir(), Spec: conf.Spec, Only: func(name string) bool { return strings.HasPrefix(name, "network/") }, Log: conf.Log}
+		if err := selftest.FindPrograms(&test, conf.Log); err != nil {
+			t.Fatal(err)
+		}
+		suite, err := selftest.New(test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := suite.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, o := range try().Outcomes {
+		if o.Name == "network/interfaces" && (o.Status != selftest.Fail || !strings.Contains(o.Detail, "connected to another sandbox")) {
+			t.Errorf("without a policy: %+v", o)
+		}
+	}
+	if c.server != nil { // it runs Pods on this machine's network
+		return
+	}
+	deny := func(how string) {
+		if out, err := exec.Command("../../.ci/kube", "deny", how).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	deny("on")
+	defer deny("off")
+	for _, o := range try().Outcomes {
+		if o.Status != selftest.Pass {
+			t.Errorf("with a policy: %+v", o)
+		}
 	}
 }

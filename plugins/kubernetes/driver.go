@@ -64,6 +64,8 @@ func (d *driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 		Engine: "Kubernetes " + is.GitVersion, Address: d.address, Runtimes: slices.Clone(d.settings.Runtimes),
 		Networks: []string{sandbox.NetworkNone, sandbox.NetworkBridge}, Copies: true,
 	}
+	has.Lacks = []sandbox.Lack{{Limit: sandbox.LeftMemory, Why: "Kubernetes does not let a Pod set kernel.msgmni and kernel.sem: message queues and semaphores of System V " +
+		"that a command leaves behind stay until its session ends; shared memory goes"}}
 	if d.settings.PodPidsLimit == 0 {
 		has.Lacks = append(has.Lacks, sandbox.Lack{Limit: sandbox.PidsLimit, Why: "Kubernetes has no limit of processes for one Pod, only podPidsLimit of the kubelet: " +
 			"set that on the nodes, and pod_pids_limit in the [drivers] table to its value"})

@@ -314,7 +314,7 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 	s.Start()
-	if has, err := d.Capabilities(t.Context()); err != nil || has.Engine != "Kubernetes "+kubetest.Version || len(has.Lacks) != 1 {
+	if has, err := d.Capabilities(t.Context()); err != nil || has.Engine != "Kubernetes "+kubetest.Version || len(has.Lacks) != 2 {
 		t.Errorf("%+v, %v", has, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)

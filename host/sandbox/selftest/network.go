@@ -46,7 +46,7 @@ func networkProbes() []Probe {
 	return []Probe{
 		{
 			Name: "network/interfaces", Row: networkRow, Why: "any interface leads out", Setting: networkSetting,
-			Run: configured(program("interfaces")), Control: always(Control{Weakness: docker.Weakness{HostNetwork: true}}),
+			Run: configured(noWayOut), Control: always(Control{Weakness: docker.Weakness{HostNetwork: true}}),
 		},
 		reach(networkRow, "network/tcp", "stolen data leaves over any TCP connection", "connect tcp 1.1.1.1:80", "tcp", "1.1.1.1:80"),
 		reach(networkRow, "network/udp", "stolen data leaves in datagrams", "connect udp 9.9.9.9:443", "udp", "9.9.9.9:443"),
@@ -73,9 +73,20 @@ func networkProbes() []Probe {
 	}
 }
 
-// listeners looks for sockets in state 0A, which is listening.
+// noWayOut looks for interfaces. One by which the host reaches the supervisor must let nothing else pass.
+func noWayOut(ctx context.Context, s *Subject) (Finding, error) {
+	if s.Peer != "" {
+		return program("peer "+s.Peer)(ctx, s)
+	}
+	return program("interfaces")(ctx, s)
+}
+
+// listeners looks for sockets in state 0A, which is listening. The supervisor's own, at port 7443 of an address that is not the loopback's,
+// is the host's way in.
 const listeners = `n=0; for f in /proc/net/tcp /proc/net/tcp6; do
-[ -r $f ] && while read -r a b c state rest; do [ "$state" = 0A ] && n=$((n+1)); done <$f
+[ -r $f ] && while read -r a b c state rest; do
+case $b in *00000000:1D13|0100007F:1D13|*01000000:1D13) ;; *:1D13) continue ;; esac
+[ "$state" = 0A ] && n=$((n+1)); done <$f
 done; [ $n = 0 ] && echo "held: nothing listens" || echo "breach: $n listening sockets"`
 
 // configured reports a network that the owner has configured as weak.

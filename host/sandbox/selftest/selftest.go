@@ -58,6 +58,8 @@ type Subject struct {
 	// Proxied is a session of the same kind behind a proxy without a network, and with a bridge to a program that does nothing.
 	Proxied Target
 	Spec    spec.Spec
+	// Peer is where the supervisor of Neighbour listens, if that is on a network that the subject has, too; otherwise "".
+	Peer string
 	// Dir is the subject's workspace on the host, NeighbourDir that of the other session.
 	Dir, NeighbourDir string
 	// Troubled is a separate host whose engine can be put in trouble.

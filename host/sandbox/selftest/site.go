@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,10 +171,38 @@ func (s *site) settle(ctx context.Context) error {
 			return fmt.Errorf("copy %s into the sandbox: %w", programName, err)
 		}
 	}
-	if err := s.lendRights(); err != nil {
+	if err := errors.Join(s.lendRights(), s.findPeer(ctx)); err != nil {
 		return err
 	}
 	return s.healthy(ctx) // otherwise every attack would seem to fail, or to harm the neighbour
+}
+
+// findPeer finds the neighbour's supervisor if the host reaches that over a network, although sandboxes are meant to have none. If the subject
+// does not reach it, probes send their packets, because nothing passes.
+func (s *site) findPeer(ctx context.Context) error {
+	dialed, is := s.driver.(driver.Dialed)
+	if !is || s.spec.Network != "none" {
+		return nil
+	}
+	owned, err := s.driver.List(ctx, s.instance)
+	i := slices.IndexFunc(owned, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == "neighbour" })
+	if err != nil || i < 0 {
+		return errors.Join(err, errors.New("the driver does not list the second session"))
+	}
+	at, err := dialed.Endpoint(ctx, owned[i].ID)
+	if err != nil || at.Network != "tcp" {
+		return err
+	}
+	s.subject.Peer = at.Address
+	if f, err := noWayOut(ctx, &s.subject); err != nil || f.Status != Pass {
+		return err
+	}
+	for _, session := range []Target{s.subject.Target, s.subject.Proxied} {
+		if err := session.WriteFile(ctx, programName+".cut-off", nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lendRights makes the copy a set-user-ID program of the user that this host runs as. A change of owner clears the bit, so the bit is set

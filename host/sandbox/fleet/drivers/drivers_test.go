@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,7 @@ type scripted struct {
 	hangs    bool
 	until    map[string]time.Time // deadlines of the calls
 	created  []*sandboxv1.CreateRequest
+	looks    func(*sandboxv1.CreateRequest)
 }
 
 func (s *scripted) call(ctx context.Context, name string) error {
@@ -65,6 +67,9 @@ func (s *scripted) Create(ctx context.Context, r *sandboxv1.CreateRequest) (*san
 	s.mu.Lock()
 	s.created = append(s.created, r)
 	s.mu.Unlock()
+	if s.looks != nil {
+		s.looks(r)
+	}
 	return &sandboxv1.CreateResponse{Id: s.id}, s.call(ctx, "create")
 }
 
@@ -375,5 +380,52 @@ func TestProofsAreBounded(t *testing.T) {
 	newest, err2 := p.find(fmt.Sprint(maxProofs + 4))
 	if oldest != nil || newest == nil || err != nil || err2 != nil {
 		t.Errorf("oldest %v, newest %v: %v, %v", oldest, newest, err, err2)
+	}
+}
+
+// TestCopiesAreWhereThePluginReads: the plugin's process does not see the host's own files, and gets what it shall copy in a folder that it reads.
+func TestCopiesAreWhereThePluginReads(t *testing.T) {
+	d, s := newDriver(t, t.TempDir()), good()
+	instance, _, err := (&Set{all: map[string]*Driver{"pods": d}}).Instance("pods", config.Driver{Plugin: "test", Read: []string{"/x"}})
+	if err != nil || !slices.Equal(instance.Grant.Read, []string{"/x", d.staged}) {
+		t.Fatalf("it reads %q (%v)", instance.Grant.Read, err)
+	}
+	s.has.Binds, s.has.Copies = false, true
+	var seen []string
+	s.looks = func(r *sandboxv1.CreateRequest) {
+		for _, m := range r.GetMounts() {
+			if !strings.HasPrefix(m.GetSource(), d.staged+"/") {
+				t.Errorf("the source is %s", m.GetSource())
+			}
+			_ = filepath.WalkDir(m.GetSource(), func(path string, e os.DirEntry, err error) error {
+				link, _ := os.Readlink(path)
+				text, _ := os.ReadFile(path)
+				seen = append(seen, strings.TrimPrefix(path, m.GetSource())+":"+string(text)+link)
+				return err
+			})
+		}
+	}
+	serve(t, d, s, "r1")
+	from := t.TempDir()
+	err = errors.Join(os.WriteFile(filepath.Join(from, "program"), []byte("run"), 0o555), os.Mkdir(filepath.Join(from, "d"), 0o700), os.Symlink("/nowhere", filepath.Join(from, "d", "l")))
+	old := filepath.Join(d.staged, "box-old")
+	err = errors.Join(err, os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-2*stale)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := box()
+	wanted.Mounts = []driver.Mount{{Kind: driver.Copy, Source: filepath.Join(from, "program"), Target: "/p"}, {Kind: driver.Copy, Source: filepath.Join(from, "d"), Target: "/d"}}
+	if _, err := d.Untested().Create(t.Context(), wanted); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{":run", ":", "/l:/nowhere"}; !slices.Equal(seen, want) {
+		t.Errorf("the plugin saw %q, want %q", seen, want)
+	}
+	if left, err := os.ReadDir(d.staged); err != nil || len(left) > 0 {
+		t.Errorf("left %v (%v)", left, err)
+	}
+	wanted.Mounts[0].Source += "-gone"
+	if _, err := d.Untested().Create(t.Context(), wanted); !errors.Is(err, machine.ErrUnavailable) {
+		t.Errorf("a source that is gone: %v", err)
 	}
 }
