@@ -192,7 +192,7 @@ func TestOldCopiesGo(t *testing.T) {
 func age(t *testing.T, d *driver) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, noteUsed, time.Now().Add(-2*time.Hour).UTC().Format(time.RFC3339))
-	all, err := d.listCopies(t.Context(), "one")
+	all, err := d.listMaps(t.Context())
 	for name := range all {
 		if err == nil {
 			_, err = d.core.ConfigMaps(kubetest.Namespace).Patch(t.Context(), name, types.MergePatchType, patch, meta.PatchOptions{})
@@ -200,6 +200,36 @@ func age(t *testing.T, d *driver) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestInstancesGo: all that an instance has goes when it was not used for long and has no Pod, as after a self-test.
+func TestInstancesGo(t *testing.T) {
+	s := kubetest.New(t)
+	d := connected(t, s, nil)
+	make := func(instance, key string) string {
+		c := wanted(t, key)
+		c.Labels[sandbox.LabelInstance] = instance
+		id, err := d.Create(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	make("with a Pod", "k1")
+	if err := d.Remove(t.Context(), make("without", "k2")); err != nil {
+		t.Fatal(err)
+	}
+	make("one", "k3")
+	if n := len(s.Names("networkpolicies")); n != 3 {
+		t.Errorf("after a short while there are %d policies", n)
+	}
+	age(t, d)
+	make("one", "k4")
+	want := []string{policyName("with a Pod", sandbox.NetworkNone), policyName("one", sandbox.NetworkNone)}
+	slices.Sort(want)
+	if got := s.Names("networkpolicies"); !slices.Equal(got, want) || len(s.Names("configmaps")) != 10 {
+		t.Errorf("left: %q, %q", got, s.Names("configmaps"))
 	}
 }
 
