@@ -26,6 +26,7 @@ type kubelet struct {
 	dir   string
 
 	mu   sync.Mutex
+	dead bool
 	runs map[types.UID]context.CancelFunc
 	work sync.WaitGroup
 }
@@ -69,7 +70,7 @@ func (k *kubelet) has(uid types.UID) bool {
 func (k *kubelet) ends(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if cancel := k.runs[uid]; cancel != nil {
+	if cancel := k.runs[uid]; cancel != nil && !k.dead {
 		cancel()
 	}
 }

@@ -91,6 +91,13 @@ func (s *Server) Stop() {
 	}
 }
 
+// NodeDies has the node do nothing any more that it is told.
+func (s *Server) NodeDies() {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	s.node.dead = true
+}
+
 // Kubeconfig writes a kubeconfig with all rights, and returns its path. Nothing answers at the server of its context "gone".
 func (s *Server) Kubeconfig() string {
 	s.t.Helper()
