@@ -18,7 +18,7 @@ mac arch="arm64":
 
 # all tests, with the race detector; the longest begin first, and since they wait a lot, two packages, and two tests of each, more at once than cores
 race:
-    GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
+    FLYNN_TEST_UNRACED="{{ unraced }}" GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
 # what compresses, what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of
 # its time. And what reads a terminal: a busy machine has bubbletea close it half a second after it was told to stop, whether or not it has
