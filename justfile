@@ -26,7 +26,7 @@ unraced := replace_regex("compress/flate modernc.org/sqlite/lib modernc.org/libc
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
 reader := "github.com/muesli/cancelreader github.com/charmbracelet/ultraviolet"
-longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
+longest := "./cmd/flynn-release ./host/sandbox ./host/internal/e2e/livetest ./host/gateway ./host/policy ./host ./cmd/flynn ./host/plugin ./host/plugin/conform ./host/sandbox/selftest ./host/policy/author ./host/agent ./host/policy/fuzz ./host/sandbox/fleet ./host/internal/bench/fanin ./host/internal/e2e/attack ./host/sandbox/native ./host/internal/e2e/crashtest"
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:
