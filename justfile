@@ -8,9 +8,16 @@ export FLYNN_TEST_REQUIRE := env_var_or_default("FLYNN_TEST_REQUIRE", "") + ",lo
 # everything that CI runs
 test: check race
 
-# static checks, without cgo as the programs that the tests build, so that what both need is compiled once
-check:
-    export CGO_ENABLED=0 && go vet ./... && go tool -modfile=tools.mod staticcheck ./... && test -z "$(gofmt -l .ci cmd examples host plugins policies sdk)"
+# static checks
+check: vet lint
+
+# of what the tests are compiled from, so that it is compiled once
+vet:
+    GOFLAGS="$GOFLAGS -race {{ unraced }}" go vet ./...
+
+# what else a compiler does not see, and the format
+lint:
+    lint=$(go tool -modfile=tools.mod -n staticcheck) && GOFLAGS="$GOFLAGS -race {{ unraced }}" $lint ./... && test -z "$(gofmt -l .ci cmd examples host plugins policies sdk)"
 
 # does it compile on a Mac
 mac arch="arm64":
