@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -47,13 +46,14 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a Driver. It starts nothing; Ping does.
 func New(c Config) (*Driver, error) {
+	d := &Driver{
+		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
+		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]driver.Container{},
+	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("use native sandboxes: %w", err)
 	}
-	return &Driver{
-		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
-		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]driver.Container{},
-	}, nil
+	return d, nil
 }
 
 // probeAgain is how long a failed probe stands.
@@ -173,7 +173,7 @@ func (d *Driver) Start(ctx context.Context, id string) error {
 	if !ok || s == nil {
 		return fmt.Errorf("start sandbox %s: it was not created, was started, or is not attached", id)
 	}
-	l, err := d.launch(ctx, id, d.within(id, c), c, s)
+	l, err := d.launch(ctx, id, d.within(c), c, s)
 	if err != nil {
 		return fmt.Errorf("%w: start a native sandbox: %w", machine.ErrUnavailable, err)
 	}
@@ -237,6 +237,3 @@ func (d *Driver) List(_ context.Context, instance string) ([]driver.Owned, error
 	slices.SortFunc(owned, func(a, b driver.Owned) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return driver.OwnedBy(instance, owned), nil
 }
-
-// root is the folder on which a sandbox mounts its files.
-func (d *Driver) root(id string) string { return filepath.Join(d.folder, id, "root") }

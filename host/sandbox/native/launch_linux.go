@@ -28,9 +28,9 @@ var hostFiles = []string{
 }
 
 // within returns the inside of a sandbox.
-func (d *Driver) within(id string, c driver.Container) within.Config {
+func (d *Driver) within(c driver.Container) within.Config {
 	w := within.Config{
-		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", CPUs: c.CPUs,
+		Root: d.folder, Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", CPUs: c.CPUs,
 		Files: []within.File{
 			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
@@ -86,7 +86,7 @@ func hosts(more []string) string {
 	return text
 }
 
-// launch starts the first process of a sandbox and returns once its supervisor executes.
+// launch starts the first process of a sandbox, and returns while it still sets itself up.
 func (d *Driver) launch(ctx context.Context, id string, w within.Config, c driver.Container, s *stream) (l *life, err error) {
 	defer func() {
 		if err != nil {
@@ -104,7 +104,7 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 	if err != nil {
 		return nil, err
 	}
-	files := append([]*os.File{s.inFar, s.outFar, s.far}, members...)
+	files := append([]*os.File{s.inFar, s.outFar, s.far, s.repFar}, members...)
 	if folder != nil {
 		files = append(files, folder)
 	}
@@ -213,7 +213,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		return err
 	}
 	c := driver.Container{Key: id, Network: "none", PidsLimit: 8}
-	w := d.within(id, c)
+	w := d.within(c)
 	w.Probe = true
 	l, err := d.launch(ctx, id, w, c, s)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	defer s.Close()
 	select {
 	case <-l.gone:
-		return nil
+		return s.outcome()
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), l.end(context.WithoutCancel(ctx)))
 	}

@@ -26,7 +26,7 @@ func (d *Driver) write(id string, r record) error {
 	if !filepath.IsLocal(id) || filepath.Base(id) != id {
 		return fmt.Errorf("keep a sandbox: %q is not a name", id)
 	}
-	if err := os.MkdirAll(d.root(id), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(d.folder, id), 0o700); err != nil {
 		return fmt.Errorf("keep a sandbox: %w", err)
 	}
 	text, err := json.Marshal(r)
@@ -80,11 +80,11 @@ func (d *Driver) idOf(idOrName string) string {
 	return ""
 }
 
-// erase removes a record. The root is empty: what was mounted on it is gone with the process.
+// erase removes a record, with the folder that earlier versions mounted a view on.
 func (d *Driver) erase(id string) error {
 	folder := filepath.Join(d.folder, id)
 	var all error
-	for _, name := range []string{filepath.Join(folder, recordName), d.root(id), folder} {
+	for _, name := range []string{filepath.Join(folder, recordName), filepath.Join(folder, "root"), folder} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}

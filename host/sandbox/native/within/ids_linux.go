@@ -47,6 +47,17 @@ func (m IDs) write(pid int, single bool) error {
 	return nil
 }
 
+// inner returns the ids of a namespace in one that has these: they stay the same.
+func (m IDs) inner() IDs {
+	same := func(ranges []Range) (out []Range) {
+		for _, r := range ranges {
+			out = append(out, Range{Inside: r.Inside, Outside: r.Inside, Size: r.Size})
+		}
+		return out
+	}
+	return IDs{Users: same(m.Users), Groups: same(m.Groups)}
+}
+
 // lines are those of a file such as uid_map; see user_namespaces(7).
 func lines(ranges []Range) (text string) {
 	for _, r := range ranges {

@@ -10,17 +10,21 @@
 // program but its supervisor's. Nothing of a session runs before all of it is done, and any failure ends the process.
 package within
 
-// Word as the first argument of flynn-sandboxd makes it start sandboxes for a host.
-const Word = "native"
+// Word as the first argument of flynn-sandboxd makes it start sandboxes for a host. It executes itself with ServeWord.
+const (
+	Word      = "native"
+	ServeWord = "native-serve"
+)
 
-// SocketFD is the descriptor of Serve's socket, of type SOCK_SEQPACKET. Each message on it is a Request in JSON.
+// SocketFD is the descriptor of the socket, of type SOCK_SEQPACKET. The first message on it is a Config with the ids of all sandboxes, each further
+// one a Request, in JSON.
 const SocketFD = 3
 
 // MaxMessage bounds a message in bytes.
 const MaxMessage = 128 << 10
 
-// Request asks Serve for a process. With it come descriptors: a socket for the Reply, the process's standard input, output and error, then
-// Members files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
+// Request asks Serve for a process. With it come descriptors: a socket for the Reply, the process's standard input, output and error, the pipe
+// to which it reports a failure (Outcome), then Members files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
 // the kernel can do that.
 type Request struct {
 	Config  Config
@@ -28,7 +32,7 @@ type Request struct {
 	Folder  bool
 }
 
-// Reply is the answer to a Request, once the process executes its program or has failed. A descriptor of the process (pidfd_open(2)) comes
+// Reply is the answer to a Request, once the process has begun to set itself up. A descriptor of the process (pidfd_open(2)) comes
 // with it unless there is an Error.
 type Reply struct {
 	PID   int
@@ -38,7 +42,7 @@ type Reply struct {
 
 // Config describes a sandbox.
 type Config struct {
-	// Root is an empty folder of the host on which the view of files is mounted.
+	// Root is a folder of the host on which a view of files is made. Nothing in it is shown.
 	Root string
 	// Argv is the program to execute, a path in the view, with its arguments.
 	Argv []string
