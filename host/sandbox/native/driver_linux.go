@@ -33,7 +33,13 @@ type Driver struct {
 	mu     sync.Mutex
 	lives  map[string]*life // by id
 	waits  map[string]*stream
-	wishes map[string]driver.Container
+	wishes map[string]wish
+}
+
+// wish is a sandbox that was created and not started. Nothing of it is on the disk yet.
+type wish struct {
+	driver.Container
+	created time.Time
 }
 
 // failure is the result of the last probe that failed.
@@ -48,7 +54,7 @@ var _ driver.Driver = (*Driver)(nil)
 func New(c Config) (*Driver, error) {
 	d := &Driver{
 		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
-		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]driver.Container{},
+		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
 	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("use native sandboxes: %w", err)
@@ -122,10 +128,13 @@ func (d *Driver) Create(_ context.Context, c driver.Container) (string, error) {
 	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
 		return id, nil
 	}
-	if err := d.write(id, record{Name: c.Name, Labels: c.Labels, Created: time.Now()}); err != nil {
+	if err := valid(id); err != nil {
 		return "", err
 	}
-	d.wishes[id] = c
+	if c.Network == "none" {
+		d.server.prepare()
+	}
+	d.wishes[id] = wish{c, time.Now()}
 	return id, nil
 }
 
@@ -162,7 +171,8 @@ func (d *Driver) Attach(_ context.Context, id string, stderr io.Writer) (driver.
 	return s, nil
 }
 
-// Start implements driver.Driver.
+// Start implements driver.Driver. It returns while the sandbox still sets itself up; a failure of that is one of the stream. The record is
+// written meanwhile, first without the process and then with it.
 func (d *Driver) Start(ctx context.Context, id string) error {
 	d.mu.Lock()
 	c, ok := d.wishes[id]
@@ -173,19 +183,21 @@ func (d *Driver) Start(ctx context.Context, id string) error {
 	if !ok || s == nil {
 		return fmt.Errorf("start sandbox %s: it was not created, was started, or is not attached", id)
 	}
-	l, err := d.launch(ctx, id, d.within(c), c, s)
-	if err != nil {
+	r := record{Name: c.Name, Labels: c.Labels, Created: c.created}
+	written := make(chan error, 1)
+	go func() { written <- d.write(id, r) }()
+	l, err := d.launch(ctx, id, d.within(c.Container), c.Container, s)
+	if noted := <-written; err != nil || noted != nil {
+		if err == nil {
+			err = errors.Join(noted, l.end(ctx))
+		}
 		return fmt.Errorf("%w: start a native sandbox: %w", machine.ErrUnavailable, err)
 	}
 	d.mu.Lock()
 	d.lives[id] = l
 	d.mu.Unlock()
-	r, err := d.read(id)
-	if err == nil {
-		r.PID, r.Began = l.pid, l.began
-		err = d.write(id, r)
-	}
-	return err
+	r.PID, r.Began = l.pid, l.began
+	return d.write(id, r)
 }
 
 // Remove implements driver.Driver.
@@ -195,11 +207,15 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 	}
 	d.mu.Lock()
 	l, s := d.lives[id], d.waits[id]
+	_, wished := d.wishes[id]
 	delete(d.wishes, id)
 	delete(d.waits, id)
 	d.mu.Unlock()
 	if s != nil {
 		s.abandon()
+	}
+	if wished {
+		return nil
 	}
 	if l == nil {
 		r, err := d.read(id)
@@ -224,6 +240,11 @@ func (d *Driver) List(_ context.Context, instance string) ([]driver.Owned, error
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	for id, w := range d.wishes {
+		records[id] = record{Name: w.Name, Labels: w.Labels, Created: w.created}
+	}
+	d.mu.Unlock()
 	var owned []driver.Owned
 	for id, r := range records {
 		state := "created"

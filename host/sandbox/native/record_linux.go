@@ -21,11 +21,16 @@ type record struct {
 
 const recordName = "sandbox.json"
 
-// write replaces a record as a whole.
-func (d *Driver) write(id string, r record) error {
+// valid returns an error if an id cannot be the name of a folder.
+func valid(id string) error {
 	if !filepath.IsLocal(id) || filepath.Base(id) != id {
 		return fmt.Errorf("keep a sandbox: %q is not a name", id)
 	}
+	return nil
+}
+
+// write replaces a record as a whole.
+func (d *Driver) write(id string, r record) error {
 	if err := os.MkdirAll(filepath.Join(d.folder, id), 0o700); err != nil {
 		return fmt.Errorf("keep a sandbox: %w", err)
 	}
@@ -68,6 +73,14 @@ func (d *Driver) records() (map[string]record, error) {
 
 // idOf returns the id of a sandbox that has this id or name, or "".
 func (d *Driver) idOf(idOrName string) string {
+	d.mu.Lock()
+	for id, w := range d.wishes {
+		if id == idOrName || w.Name == idOrName {
+			d.mu.Unlock()
+			return id
+		}
+	}
+	d.mu.Unlock()
 	records, _ := d.records()
 	if _, ok := records[idOrName]; ok {
 		return idOrName

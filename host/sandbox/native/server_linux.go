@@ -59,6 +59,15 @@ func (s *server) start(ctx context.Context, program string, r within.Request, fi
 	return receive(ctx, reply)
 }
 
+// prepare tells the server, if it runs, that a request is about to come.
+func (s *server) prepare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		_, _ = s.conn.Write([]byte(within.Prepare)) // the request reports a failure
+	}
+}
+
 // send sends a request to the server, which it starts if it does not run.
 func (s *server) send(program string, ids within.Config, text, rights []byte) error {
 	s.mu.Lock()

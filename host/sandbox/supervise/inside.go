@@ -54,6 +54,9 @@ func statusField(status []byte, name string) string {
 
 // mountPath decodes spaces, tabs, line feeds and backslashes, which the kernel writes as a backslash and three octal digits.
 func mountPath(field string) string {
+	if !strings.Contains(field, `\`) {
+		return field
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
 

@@ -42,23 +42,6 @@ func (c Config) becomeRoot(p *plan) {
 	p.do(unix.SYS_SETGROUPS, 0, 0)
 }
 
-// loopback starts the interface lo, as engines do.
-func (c Config) loopback(p *plan) {
-	if !c.Loopback {
-		return
-	}
-	p.step("start the loopback interface")
-	_, socket := p.descriptor(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	request := &struct { // ifreq of netdevice(7)
-		name  [unix.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
-	copy(request.name[:], "lo")
-	p.do(unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, hold(p, request)).with(0, socket)
-	p.close(socket)
-}
-
 // limit sets resource limits, which everything that runs inside inherits.
 func (c Config) limit(p *plan) {
 	p.step("limit resources")

@@ -21,16 +21,27 @@ const receivers = 4
 // Serve starts processes for the host at the other end of SocketFD until that is closed. Processes that it has started live on.
 func Serve() error {
 	unix.CloseOnExec(SocketFD)
-	v := new(views)
+	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /proc: %w", err)
+	}
+	s := &server{proc: proc, networks: make(chan *network, receivers)}
 	ended := make(chan error, receivers)
 	for range receivers {
-		go func() { ended <- v.receive() }()
+		go func() { ended <- s.receive() }()
 	}
 	return <-ended
 }
 
-// receive answers requests. No other goroutine has to be woken for one.
-func (v *views) receive() error {
+// server is the state of Serve.
+type server struct {
+	proc     int // the host's /proc
+	views    views
+	networks chan *network // those that are about to be used
+}
+
+// receive answers requests.
+func (s *server) receive() error {
 	message, rights := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*most))
 	for {
 		n, m, flags, _, err := unix.Recvmsg(SocketFD, message, rights, unix.MSG_CMSG_CLOEXEC)
@@ -43,15 +54,19 @@ func (v *views) receive() error {
 		if n == 0 {
 			return nil
 		}
+		if string(message[:n]) == Prepare {
+			s.prepare()
+			continue
+		}
 		fds, err := descriptors(rights[:m])
 		if err != nil || len(fds) == 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			return errors.New("receive a request: it is cut")
 		}
-		r, err := parse(message[:n], fds[1:])
+		r, err := parse(message[:n], fds)
 		if err != nil {
 			return fmt.Errorf("receive a request: %w", err)
 		}
-		r.answer(v, fds[0])
+		s.start(r)
 		closeAll(fds)
 	}
 }
@@ -75,15 +90,17 @@ func descriptors(rights []byte) (fds []int, err error) {
 // request is a Request with its descriptors.
 type request struct {
 	Request
+	host    int // the socket for the reply
 	std     []int
 	report  int
 	members []int
 	folder  int // or rawfork.Anywhere
 }
 
-// parse returns a request. fds are its descriptors without the socket.
+// parse returns a request with its descriptors.
 func parse(message []byte, fds []int) (*request, error) {
-	r := &request{folder: rawfork.Anywhere}
+	r := &request{host: fds[0], folder: rawfork.Anywhere}
+	fds = fds[1:]
 	if err := json.Unmarshal(message, &r.Request); err != nil {
 		return nil, err
 	}
@@ -97,9 +114,8 @@ func parse(message []byte, fds []int) (*request, error) {
 	return r, nil
 }
 
-// answer starts the process of a request, tells the host, and has it reaped.
-func (r *request) answer(v *views, host int) {
-	pid, err := r.start(v)
+// answer tells the host of a process, and has it reaped.
+func (r *request) answer(pid int, err error) {
 	handle := -1
 	if err == nil {
 		handle, err = unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
@@ -115,7 +131,7 @@ func (r *request) answer(v *views, host int) {
 		rights = unix.UnixRights(handle)
 	}
 	text, _ := json.Marshal(reply)
-	_ = unix.Sendmsg(host, text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
+	_ = unix.Sendmsg(r.host, text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
 	if pid > 0 {
 		go reap(pid, handle)
 	}

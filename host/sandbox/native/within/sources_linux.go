@@ -10,32 +10,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// all are the mounts of a sandbox in their order: its control groups, and what it is given.
-func (c Config) all() (mounts []Mount) {
+// resolve finds what the mounts of a sandbox are: its control groups, and what it is given, in their order.
+func (c *Config) resolve() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
-		mounts = append(mounts, Mount{Source: c.Counters[name], Target: counterAt(name), ReadOnly: true})
+		c.all = append(c.all, Mount{Source: c.Counters[name], Target: counterAt(name), ReadOnly: true})
 	}
-	return append(mounts, c.Mounts...)
+	c.all = append(c.all, c.Mounts...)
+	sources := 0
+	for i := range c.all {
+		m := &c.all[i]
+		if m.what = directory; m.Source == "" {
+			continue
+		}
+		sources++
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			m.what = file
+		}
+	}
+	if sources > maxSources {
+		return fmt.Errorf("the sandbox has more than %d mounts", maxSources)
+	}
+	return nil
 }
 
-// sources are those that are files or folders of the host.
-func (c Config) sources() []Mount {
-	return slices.DeleteFunc(c.all(), func(m Mount) bool { return m.Source == "" })
-}
-
-// kind returns what the mount is mounted on.
-func (m Mount) kind() (kind, error) {
-	if m.Source == "" {
-		return directory, nil
-	}
-	info, err := os.Stat(m.Source)
-	if err != nil {
-		return unknown, err
-	}
-	if info.IsDir() {
-		return directory, nil
-	}
-	return file, nil
+// sources are the mounts that are files or folders of the host.
+func (c *Config) sources() []Mount {
+	return slices.DeleteFunc(slices.Clone(c.all), func(m Mount) bool { return m.Source == "" })
 }
 
 // attributes are those that the mount and the ones below get.
@@ -65,15 +69,11 @@ func (d *detached) wait() *detached {
 
 // detach begins to make the mounts of a sandbox's sources. The mounts of the host at this moment are copied to a thread of their own, which may
 // clone them.
-func (c Config) detach() *detached {
+func (c *Config) detach() *detached {
 	d := &detached{done: make(chan struct{})}
 	apart(func() {
 		defer close(d.done)
 		sources := c.sources()
-		if len(sources) > maxSources {
-			d.err = fmt.Errorf("the sandbox has more than %d mounts", maxSources)
-			return
-		}
 		if d.err = unix.Unshare(unix.CLONE_NEWNS); d.err == nil {
 			d.err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 		}

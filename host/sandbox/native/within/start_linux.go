@@ -62,24 +62,40 @@ func (p *plan) fork(flags uintptr, group int) (pid int, err error) {
 	return rawfork.Start(flags, group, run, unsafe.Pointer(p))
 }
 
-// Request.start starts the first process of a sandbox. The process still has to set itself up, and says in its report if it cannot. Every
-// process that is returned has to be reaped, even with an error.
-func (r *request) start(v *views) (pid int, err error) {
+// start starts the first process of a sandbox and answers the request. The process still has to set itself up, and says in its report if it
+// cannot.
+func (s *server) start(r *request) {
+	if err := r.Config.resolve(); err != nil {
+		r.answer(0, err)
+		return
+	}
 	sources := r.Config.detach()
 	defer func() { closeAll(sources.wait().fds) }()
+	view, err := s.views.of(r.Config)
+	if err == nil {
+		network := s.network(r.Config)
+		err = view.do(func() { r.answer(s.begin(r, view, network, sources)) })
+	}
+	if err != nil {
+		r.answer(0, err)
+	}
+}
+
+// begin runs on a thread that has the view as its root. Every process that it returns has to be reaped, even with an error.
+func (s *server) begin(r *request, view *view, network *network, sources *detached) (pid int, err error) {
 	control, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer closeAll(control[:])
-	if pid, err = r.fork(v, control[1]); err != nil {
+	if pid, err = r.fork(view, network, control[1]); err != nil {
 		return 0, err
 	}
-	if err = r.Config.IDs.inner().write(pid, r.Config.Single); err == nil {
+	if err = r.Config.IDs.inner().write(s.proc, pid, r.Config.Single); err == nil {
 		err = sources.wait().err
 	}
 	if err == nil {
-		err = unix.Sendmsg(control[0], []byte{1}, unix.UnixRights(sources.wait().fds...), nil, 0)
+		err = unix.Sendmsg(control[0], []byte{1}, unix.UnixRights(sources.fds...), nil, 0)
 	}
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -89,11 +105,7 @@ func (r *request) start(v *views) (pid int, err error) {
 
 // fork compiles the plan and starts its process. Where the kernel can, the process starts in its control group: to move it there may take as long
 // as all else.
-func (r *request) fork(v *views, control int) (pid int, err error) {
-	view, err := v.of(r.Config)
-	if err != nil {
-		return 0, err
-	}
+func (r *request) fork(view *view, network *network, control int) (pid int, err error) {
 	p := newPlan("", view.copyOfPaths())
 	p.step("join its control groups")
 	for _, member := range r.members {
@@ -111,25 +123,23 @@ func (r *request) fork(v *views, control int) (pid int, err error) {
 	if err := r.Config.compile(p); err != nil {
 		return 0, err
 	}
+	if err := network.enter(); err != nil {
+		return 0, err
+	}
 	if r.folder >= 0 {
 		all := p.calls
 		p.calls = all[len(r.members):]
-		if pid, err = view.fork(p, r.Config.namespaces(), r.folder); err == nil {
+		if pid, err = p.fork(namespaces, r.folder); err == nil {
 			return pid, nil
 		}
 		p.calls = all
 	}
-	return view.fork(p, r.Config.namespaces(), rawfork.Anywhere)
+	return p.fork(namespaces, rawfork.Anywhere)
 }
 
-// namespaces are the flags of the namespaces of a sandbox, except that of control groups, which begins at the group that it joins.
-func (c Config) namespaces() uintptr {
-	f := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
-	if c.Loopback {
-		f |= unix.CLONE_NEWNET
-	}
-	return f
-}
+// namespaces are the flags of a sandbox's namespaces, except that of the network, which is made before (network), and that of control groups, which
+// begins at the group that the process joins.
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 // maxReport bounds what a process writes about its failure.
 const maxReport = 4 << 10
@@ -175,7 +185,6 @@ func (c Config) compile(p *plan) error {
 	p.step("name the sandbox")
 	const name = "sandbox"
 	p.do(unix.SYS_SETHOSTNAME, p.text(name), uintptr(len(name)))
-	c.loopback(p)
 	if err := c.fill(p); err != nil {
 		return err
 	}

@@ -20,18 +20,6 @@ const (
 	sharedBytes = 64 << 20 // of /dev/shm
 )
 
-// kind is what is known of a path of the view, before the view exists.
-type kind uint8
-
-const (
-	unknown   kind = iota
-	directory      // one of the view's own, in memory
-	file
-	link
-	foreign // a mounted folder, whose content is not known
-	given   // what a mount of the sandbox's own will be on
-)
-
 // clean returns a path without slashes at its ends, as plan.paths has it.
 func clean(path string) string { return strings.Trim(filepath.Clean("/"+path), "/") }
 
@@ -66,17 +54,8 @@ func (c Config) base(p *plan) error {
 
 // targets makes what the sandbox's own mounts are mounted on. What is below another of them is made when that is there.
 func (c Config) targets(p *plan) error {
-	for name := range c.Counters {
-		if err := p.make(counterAt(name), directory); err != nil {
-			return err
-		}
-	}
-	for _, m := range c.Mounts {
-		what, err := m.kind()
-		if err == nil {
-			err = p.make(m.Target, what)
-		}
-		if err != nil {
+	for _, m := range c.all {
+		if err := p.make(m.Target, m.what); err != nil {
 			return err
 		}
 		p.paths[clean(m.Target)] = given
@@ -261,24 +240,20 @@ func (p *plan) attach(tree *int32, target string) {
 // mounts mounts what the sandbox is given. The mounts of its sources have come with the word that its ids are mapped.
 func (c Config) mounts(p *plan) error {
 	next := int32(firstFree)
-	for _, m := range c.all() {
+	for _, m := range c.all {
 		if m.Source == "" {
 			if err := p.memory(m.Target, m.Bytes, 0o1777); err != nil {
 				return err
 			}
 			continue
 		}
-		what, err := m.kind()
-		if err == nil {
-			err = p.make(m.Target, what)
-		}
-		if err != nil {
+		if err := p.make(m.Target, m.what); err != nil {
 			return err
 		}
 		tree := next
 		next++
 		p.attach(&tree, m.Target)
-		p.mounted(m.Target, what)
+		p.mounted(m.Target, m.what)
 	}
 	return nil
 }

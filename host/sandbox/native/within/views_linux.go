@@ -31,7 +31,7 @@ const maxViews = 8
 type view struct {
 	shows string // what it shows, see Config.shows
 	paths map[string]kind
-	forks chan func() // runs on a thread that has the view as its root
+	jobs  chan func() // run by do
 	gone  chan struct{}
 }
 
@@ -94,20 +94,16 @@ func (c Config) shows() (string, error) {
 		host[name] = one
 	}
 	targets := make(map[string]kind)
-	for _, m := range c.all() {
-		what, err := m.kind()
-		if err != nil {
-			return "", err
-		}
-		targets[m.Target] = what
+	for _, m := range c.all {
+		targets[m.Target] = m.what
 	}
 	text, err := json.Marshal(struct {
 		Root    string
 		Host    map[string]shown
 		Files   []File
 		Targets map[string]kind
-		Single  bool
-	}{c.Root, host, c.Files, targets, c.Single})
+		Network bool // the thread of a view that has the host's never leaves it
+	}{c.Root, host, c.Files, targets, c.Loopback})
 	return string(text), err
 }
 
@@ -147,7 +143,7 @@ func (c Config) newView(shows string) (*view, error) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		return nil, err
 	}
-	one := &view{shows: shows, paths: p.paths, forks: make(chan func()), gone: make(chan struct{})}
+	one := &view{shows: shows, paths: p.paths, jobs: make(chan func()), gone: make(chan struct{})}
 	return one, one.enter(pid)
 }
 
@@ -169,7 +165,7 @@ func (v *view) enter(pid int) error {
 		}
 		for {
 			select {
-			case do := <-v.forks:
+			case do := <-v.jobs:
 				do()
 			case <-v.gone:
 				return
@@ -193,15 +189,15 @@ func (v *view) copyOfPaths() map[string]kind {
 	return paths
 }
 
-// fork starts a process that has a copy of the view.
-func (v *view) fork(p *plan, flags uintptr, group int) (pid int, err error) {
+// do runs a function on the thread that has the view as its root, where a new mount namespace is a copy of the view.
+func (v *view) do(what func()) error {
 	done := make(chan struct{})
 	select {
-	case v.forks <- func() { pid, err = p.fork(flags, group); close(done) }:
+	case v.jobs <- func() { defer close(done); what() }:
 		<-done
-		return pid, err
+		return nil
 	case <-v.gone:
-		return 0, errors.New("its view was replaced: try again")
+		return errors.New("its view was replaced: try again")
 	}
 }
 

@@ -23,6 +23,9 @@ const SocketFD = 3
 // MaxMessage bounds a message in bytes.
 const MaxMessage = 128 << 10
 
+// Prepare is a message that says that a Request is about to come.
+const Prepare = "prepare"
+
 // Request asks Serve for a process. With it come descriptors: a socket for the Reply, the process's standard input, output and error, the pipe
 // to which it reports a failure (Outcome), then Members files that move it into control groups when it writes 0 to them, and, with Folder, that of a group of version 2 in which it starts if
 // the kernel can do that.
@@ -66,6 +69,8 @@ type Config struct {
 	Single bool
 	// Probe ends the process instead of executing Argv, once everything is set up.
 	Probe bool
+
+	all []Mount // set by resolve
 }
 
 // IDs are the users and groups of a sandbox.
@@ -87,4 +92,18 @@ type Mount struct {
 	ReadOnly       bool
 	Alone          bool // without other file systems that are mounted below Source
 	Bytes          int64
+
+	what kind // set by resolve
 }
+
+// kind is what is known of a path of the view, before the view exists.
+type kind uint8
+
+const (
+	unknown   kind = iota
+	directory      // one of the view's own, in memory
+	file
+	link
+	foreign // a mounted folder, whose content is not known
+	given   // what a mount of the sandbox's own will be on
+)
