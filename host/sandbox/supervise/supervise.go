@@ -199,6 +199,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	dropHandlers()
 	spareProcessor()
+	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
@@ -209,7 +210,6 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
 	parked := make(chan error, 1)
 	go func() { parked <- s.guard.park() }()
-	warm := warmThreads(spareThreads)
 	if s.files, err = openFiles(s.hello); err != nil {
 		return err
 	}

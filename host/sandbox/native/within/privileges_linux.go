@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,11 +82,11 @@ func (c Config) drop(p *plan) {
 }
 
 // capabilities returns how many the kernel knows.
-func capabilities() int {
+var capabilities = sync.OnceValue(func() int {
 	for n := range 64 {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0); err != nil {
 			return n
 		}
 	}
 	return 64
-}
+})

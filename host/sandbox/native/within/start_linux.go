@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -192,7 +193,7 @@ func (c Config) compile(p *plan) error {
 	c.landlock(p)
 	c.drop(p)
 	p.step("restrict system calls")
-	filter := callfilter.Program(c.Single)
+	filter := filterOf(c.Single)
 	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	p.do(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, hold(p, program))
 	if c.Probe {
@@ -204,6 +205,19 @@ func (c Config) compile(p *plan) error {
 	p.execute(c.Argv[0], c.Argv, c.environment())
 	return nil
 }
+
+// filterOf returns the filter of system calls of a sandbox with one user, or with several.
+func filterOf(single bool) []unix.SockFilter {
+	if single {
+		return filterOfSingle()
+	}
+	return filterOfSeveral()
+}
+
+var (
+	filterOfSingle  = sync.OnceValue(func() []unix.SockFilter { return callfilter.Program(true) })
+	filterOfSeveral = sync.OnceValue(func() []unix.SockFilter { return callfilter.Program(false) })
+)
 
 // execute makes the process another program.
 func (p *plan) execute(path string, argv, environment []string) {

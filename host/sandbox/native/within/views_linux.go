@@ -1,14 +1,12 @@
 package within
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,46 +63,31 @@ func (v *views) of(c Config) (*view, error) {
 	return one, nil
 }
 
-// shown is a file or folder of the host in a view.
-type shown struct {
-	Dev, Ino uint64
-	Mode     uint32
-	Link     string
-}
-
 // shows describes all that a view depends on: what it is made of, and which files of the host there are at this moment. A program that replaces one
 // of them so causes another view.
 func (c Config) shows() (string, error) {
-	host := make(map[string]shown, len(c.Host))
+	text := fmt.Appendf(nil, "%q %v %q\n", c.Root, c.Loopback, c.Files) // the thread of a view that has the host's network never leaves it
 	for _, name := range c.Host {
 		var st unix.Stat_t
 		err := unix.Lstat(name, &st)
-		if errors.Is(err, fs.ErrNotExist) {
+		if err == unix.ENOENT {
 			continue
 		}
 		if err != nil {
 			return "", &fs.PathError{Op: "lstat", Path: name, Err: err}
 		}
-		one := shown{uint64(st.Dev), st.Ino, st.Mode & syscall.S_IFMT, ""}
-		if one.Mode == syscall.S_IFLNK {
-			if one.Link, err = os.Readlink(name); err != nil {
+		link := ""
+		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			if link, err = os.Readlink(name); err != nil {
 				return "", err
 			}
 		}
-		host[name] = one
+		text = fmt.Appendf(text, "%q %d %d %o %q\n", name, st.Dev, st.Ino, st.Mode&unix.S_IFMT, link)
 	}
-	targets := make(map[string]kind)
 	for _, m := range c.all {
-		targets[m.Target] = m.what
+		text = fmt.Appendf(text, "%q %d\n", m.Target, m.what)
 	}
-	text, err := json.Marshal(struct {
-		Root    string
-		Host    map[string]shown
-		Files   []File
-		Targets map[string]kind
-		Network bool // the thread of a view that has the host's never leaves it
-	}{c.Root, host, c.Files, targets, c.Loopback})
-	return string(text), err
+	return string(text), nil
 }
 
 // newView makes a view, in a process that ends when a thread of this one has its namespace.
