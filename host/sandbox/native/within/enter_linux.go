@@ -33,7 +33,10 @@ func Enter() error {
 	if pid > 0 {
 		reap(pid, -1)
 	}
-	return err
+	if err != nil {
+		return (&server{failed: err}).receive()
+	}
+	return nil
 }
 
 // enter starts the process of Serve.

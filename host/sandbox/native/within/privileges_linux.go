@@ -13,7 +13,7 @@ import (
 // makes the namespaces by which it recognises a command's processes, and looks at those; and it takes all of them from what it starts.
 const (
 	KeptCapabilities   = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
-	SingleCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_KILL | 1<<unix.CAP_SETPCAP
+	SingleCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_KILL
 )
 
 // ownSlack is the timer slack, in nanoseconds, that the supervisor gives itself by another execution of its program unless it has it already.
@@ -64,19 +64,32 @@ func (c Config) drop(p *plan) {
 	}
 	p.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	p.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	set := func(permitted, inheritable uint32) {
+		data := &[2]unix.CapUserData{{Effective: permitted, Permitted: permitted, Inheritable: inheritable}}
+		p.do(unix.SYS_CAPSET, hold(p, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), hold(p, data))
+	}
+	if !c.Single {
+		p.bound(kept)
+		set(kept, 0)
+		return
+	}
+	// Root keeps its capabilities when it executes a program, another user keeps ambient ones. Those need not be in the bounding set, so commands
+	// could not even be given them; only to become inheritable they have to be in it.
+	set(kept|1<<unix.CAP_SETPCAP, kept)
+	p.bound(0)
+	set(kept, kept)
+	for n := range uintptr(32) {
+		if kept&(1<<n) != 0 {
+			p.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, n)
+		}
+	}
+}
+
+// bound removes every other capability from the bounding set.
+func (p *plan) bound(kept uint32) {
 	for n := range uintptr(capabilities()) {
 		if kept&(1<<n) == 0 {
 			p.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, n)
-		}
-	}
-	data := &[2]unix.CapUserData{{Effective: kept, Permitted: kept}}
-	if c.Single { // root keeps its capabilities when it executes a program, another user keeps ambient ones
-		data[0].Inheritable = kept
-	}
-	p.do(unix.SYS_CAPSET, hold(p, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), hold(p, data))
-	for n := range uintptr(32) {
-		if c.Single && kept&(1<<n) != 0 {
-			p.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, n)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func Serve() error {
 
 // server is the state of Serve.
 type server struct {
-	proc     int // the host's /proc
+	failed   error // why there can be no sandbox
+	proc     int   // the host's /proc
 	views    views
 	networks chan *network // those that are about to be used
 }
@@ -65,6 +66,10 @@ func (s *server) receive() error {
 		r, err := parse(message[:n], fds)
 		if err != nil {
 			return fmt.Errorf("receive a request: %w", err)
+		}
+		if s.failed != nil {
+			r.answer(0, s.failed)
+			return s.failed // the host starts another one for its next request
 		}
 		s.start(r)
 		closeAll(fds)
