@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/native/imagefiles"
 	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
@@ -21,6 +23,7 @@ type Driver struct {
 	folder string
 	find   func() (string, error) // the supervisor
 	groups *groups
+	images *imagefiles.Store
 	ids    ids
 
 	probing sync.Mutex // guards works and failed
@@ -39,6 +42,7 @@ type Driver struct {
 // wish is a sandbox that was created and not started. Nothing of it is on the disk yet.
 type wish struct {
 	driver.Container
+	image   imagefiles.Image // without a root, it is the host's files
 	created time.Time
 }
 
@@ -54,7 +58,8 @@ var _ driver.Driver = (*Driver)(nil)
 func New(c Config) (*Driver, error) {
 	d := &Driver{
 		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
-		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
+		images: imagefiles.New(c.Images, imagefiles.Limits{}),
+		lives:  map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
 	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("use native sandboxes: %w", err)
@@ -115,26 +120,33 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(_ context.Context, c driver.Container) (string, error) {
+func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error) {
 	if err := check(c); err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	if err := driver.Without(d.groups.lacks(), c.BestEffort); err != nil {
 		return "", err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	id := cmp.Or(c.Key, c.Name)
-	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
-		return id, nil
-	}
 	if err := valid(id); err != nil {
 		return "", err
+	}
+	var image imagefiles.Image
+	if filepath.IsAbs(c.Image) {
+		var err error
+		if image, err = d.images.Open(ctx, c.Image); err != nil {
+			return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
+		return id, nil
 	}
 	if c.Network == "none" {
 		d.server.prepare()
 	}
-	d.wishes[id] = wish{c, time.Now()}
+	d.wishes[id] = wish{c, image, time.Now()}
 	return id, nil
 }
 
@@ -186,7 +198,7 @@ func (d *Driver) Start(ctx context.Context, id string) error {
 	r := record{Name: c.Name, Labels: c.Labels, Created: c.created}
 	written := make(chan error, 1)
 	go func() { written <- d.write(id, r) }()
-	l, err := d.launch(ctx, id, d.within(c.Container), c.Container, s)
+	l, err := d.launch(ctx, id, d.within(c.Container, c.image), c.Container, s)
 	if noted := <-written; err != nil || noted != nil {
 		if err == nil {
 			err = errors.Join(noted, l.end(ctx))

@@ -33,7 +33,7 @@ const instance = "test-native"
 // open returns a driver, or skips the test where the system does not allow native sandboxes.
 func open(t testing.TB, folder string) *native.Driver {
 	t.Helper()
-	d, err := native.New(native.Config{Folder: folder, Supervisor: supervisor})
+	d, err := native.New(native.Config{Folder: folder, Images: folder + "-images", Supervisor: supervisor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestSelfTestHolds(t *testing.T) {
 	if testing.Short() || !isolate.Test(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestSelfTestHoldsForAUser attacks the sandbox of a user who may use no other ids, and whose process may not gain privileges.
@@ -156,7 +156,7 @@ func TestSelfTestHoldsForAUser(t *testing.T) {
 	if testing.Short() || !asUser(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestAUserSees is TestWhatASandboxSees for such a user.
@@ -211,10 +211,11 @@ func asUser(t *testing.T) bool {
 	return false
 }
 
-func attack(t *testing.T) {
+func attack(t *testing.T, image string) {
 	t.Helper()
 	d := open(t, t.TempDir())
 	c := selftest.Config{Driver: d, Spec: small, Dir: t.TempDir()}
+	c.Spec.Image = image
 	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

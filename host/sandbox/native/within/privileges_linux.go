@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -20,16 +21,24 @@ const (
 const ownSlack = 1_000_000
 
 // environment is that of the supervisor, of which commands get a part. Nothing of the host's is in it. Go's runtime would read files of /proc
-// for its number of processors.
+// for its number of processors, and takes no advice from an image.
 func (c Config) environment() []string {
 	processors := runtime.NumCPU()
 	if c.CPUs > 0 {
 		processors = min(processors, int(math.Ceil(c.CPUs)))
 	}
-	return []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-		"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)), "GODEBUG=containermaxprocs=0",
+	env := []string{"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)), "GODEBUG=containermaxprocs=0"}
+	path := "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+	for _, variable := range c.Env {
+		switch name, _, is := strings.Cut(variable, "="); {
+		case !is, strings.HasPrefix(name, "GO"), strings.ContainsRune(variable, 0):
+		case name == "PATH":
+			path = variable
+		default:
+			env = append(env, variable)
+		}
 	}
+	return append(env, path)
 }
 
 // becomeRoot takes id 0, which the host has mapped.

@@ -35,7 +35,7 @@ func (c Config) base(p *plan) error {
 			return err
 		}
 	}
-	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys", "/tmp"} {
+	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys", "/tmp", "/dev", "/proc"} {
 		if err := p.make(name, directory); err != nil {
 			return err
 		}
@@ -45,11 +45,39 @@ func (c Config) base(p *plan) error {
 			return err
 		}
 	}
-	if err := errors.Join(c.devices(p), p.emptyProc(), c.targets(p)); err != nil {
+	if err := c.targets(p); err != nil {
+		return err
+	}
+	if c.Image != "" {
+		c.image(p)
+	}
+	if err := errors.Join(c.devices(p), p.emptyProc()); err != nil {
 		return err
 	}
 	p.pivot()
 	return nil
+}
+
+// Descriptors of the folders that are put on each other. No other of the process is as high.
+const (
+	upperFD = 100
+	lowerFD = 101
+)
+
+// image puts the view on the files of an image, for reading: a folder that both have has the entries of both, and anything else of the view is in
+// place of what the image has, such as a link. So no link of the image is followed on the way to a mount.
+func (c Config) image(p *plan) {
+	p.step("show the files of the image at " + c.Image)
+	lower := new(int32)
+	p.do(unix.SYS_OPENAT, uintptr(cwd), p.text(c.Image), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC).out = lower
+	p.do(unix.SYS_DUP3, 0, upperFD, unix.O_CLOEXEC).with(0, &p.root)
+	p.do(unix.SYS_DUP3, 0, lowerFD, unix.O_CLOEXEC).with(0, lower)
+	layers := fmt.Sprintf("lowerdir=/proc/self/fd/%d:/proc/self/fd/%d", upperFD, lowerFD)
+	p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(p.base), p.text("overlay"), unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, p.text(layers))
+	p.do(unix.SYS_CLOSE_RANGE, upperFD, lowerFD, 0)
+	p.close(lower)
+	p.close(&p.root)
+	p.openPath(p.base, &p.root)
 }
 
 // targets makes what the sandbox's own mounts are mounted on. What is below another of them is made when that is there.

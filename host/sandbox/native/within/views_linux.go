@@ -67,7 +67,11 @@ func (v *views) of(c Config) (*view, error) {
 // of them so causes another view.
 func (c Config) shows() (string, error) {
 	text := fmt.Appendf(nil, "%q %v %q\n", c.Root, c.Loopback, c.Files) // the thread of a view that has the host's network never leaves it
-	for _, name := range c.Host {
+	host := c.Host
+	if c.Image != "" {
+		host = []string{c.Image}
+	}
+	for _, name := range host {
 		var st unix.Stat_t
 		err := unix.Lstat(name, &st)
 		if err == unix.ENOENT {
