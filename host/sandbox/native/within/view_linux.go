@@ -80,7 +80,7 @@ func (c Config) image(p *plan) {
 	p.openPath(p.base, &p.root)
 }
 
-// targets makes what the sandbox's own mounts are mounted on. What is below another of them is made when that is there.
+// targets makes what the sandbox's own mounts are mounted on. One below another is made when that is there.
 func (c Config) targets(p *plan) error {
 	for _, m := range c.all {
 		if err := p.make(m.Target, m.what); err != nil {

@@ -165,7 +165,7 @@ func (v *view) enter(pid int) error {
 	return nil
 }
 
-// copyOfPaths returns what is known of the view's paths. What sandboxes mount something on is there.
+// copyOfPaths returns what is known of the view's paths. Each that sandboxes mount something on is there.
 func (v *view) copyOfPaths() map[string]kind {
 	paths := maps.Clone(v.paths)
 	for path, what := range paths {

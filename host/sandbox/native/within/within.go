@@ -52,8 +52,8 @@ type Config struct {
 	// Host are files and folders of the host that the view shows for reading, at the same paths. A missing one is left out, and a link
 	// becomes the same link.
 	Host []string
-	// Image is a folder of the host, without links in its path, whose files the view shows for reading; "" for none. What the sandbox has of its
-	// own is in place of what the image has at the same path.
+	// Image is a folder of the host, without links in its path, whose files the view shows for reading; "" for none. A path that the
+	// sandbox has of its own is in place of the image's.
 	Image string
 	// Env are variables of the supervisor besides its own, "NAME=value".
 	Env []string
