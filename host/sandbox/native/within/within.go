@@ -1,13 +1,17 @@
 // Package within makes the first process of a native sandbox: it builds the sandbox's view of files, drops what the process may do, and
 // executes the sandbox's supervisor.
 //
-// Start with Serve (serve_linux.go), which flynn-sandboxd runs under the name Word for one host: it starts a process for each Request. That
-// the host does not do it by itself has three reasons. The process is a fork, which would be a copy of all the host's memory, with its
-// secrets; to copy that takes as long as all else; and where a system lets only some programs make user namespaces, this is one of them.
+// Start with Enter and Serve (enter_linux.go, serve_linux.go), which flynn-sandboxd runs under the name Word for one host: Enter makes a user
+// namespace, in which Serve starts a process for each Request. That the host does not do it by itself has three reasons. The process is a fork,
+// which would be a copy of all the host's memory, with its secrets; to copy that takes as long as all else; and where a system lets only some
+// programs make user namespaces, this is one of them.
 //
-// Everything that the process does is a list of system calls that is made in advance (plan_linux.go): its ids (ids_linux.go), its files
-// (view_linux.go, and special_linux.go for /dev and /proc), what it may do with them (landlock_linux.go), and its privileges (privileges_linux.go). So a sandbox costs no start of a
-// program but its supervisor's. Nothing of a session runs before all of it is done, and any failure ends the process.
+// All that the sandboxes of a host have in common is made once: a view of files (views_linux.go, view_linux.go, image_linux.go), of which each
+// gets a copy. Beside the process, threads make what it is given: mounts of the host's folders (sources_linux.go) and a network
+// (network_linux.go). All that the process itself does is a list of system calls that is made in advance (plan_linux.go, start_linux.go): its
+// ids (ids_linux.go), /dev and /proc (special_linux.go), what it may do with files (landlock_linux.go), and its privileges
+// (privileges_linux.go). So a sandbox costs no start of a program but its supervisor's. Nothing of a session runs before all of it is done,
+// and any failure ends the process.
 package within
 
 // Word as the first argument of flynn-sandboxd makes it start sandboxes for a host. It executes itself with ServeWord.
