@@ -47,16 +47,20 @@ func supervisor() (string, error) { return program.FindSupervisor(slog.New(slog.
 // small is a specification; native sandboxes have no image.
 var small = spec.Spec{Image: "none", MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, BestEffort: true, Timeout: 30 * time.Second}
 
-func manager(t testing.TB) *sandbox.Manager {
+func manager(t testing.TB, adjust ...func(*sandbox.Config)) *sandbox.Manager {
 	t.Helper()
 	d := open(t, t.TempDir())
 	path, err := supervisor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := sandbox.New(sandbox.Config{
+	c := sandbox.Config{
 		Driver: d, Instance: instance, WorkspaceRoot: t.TempDir(), Supervisor: path, Spec: small, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	}
+	for _, a := range adjust {
+		a(&c)
+	}
+	m, err := sandbox.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package native_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,9 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // TestSandboxesShareNothing but the view, to which none writes.
@@ -71,6 +75,40 @@ func shareNothing(t *testing.T) {
 	}
 }
 
+// TestMounts: a sandbox has the folders that [sandbox] mounts, and writes to those that are for writing.
+func TestMounts(t *testing.T) {
+	if !isolate.Test(t) {
+		return
+	}
+	root := t.TempDir()
+	m := manager(t, func(c *sandbox.Config) {
+		c.MountRules = func() mounts.Rules { return mounts.Rules{Roots: []string{root}} }
+	})
+	wanted := small
+	for _, name := range []string{"read", "write"} {
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chmod(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), []byte(name), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		wanted.Mounts = append(wanted.Mounts, spec.HostMount{Source: dir, Target: "/data/" + name, Writable: name == "write"})
+	}
+	s, err := m.Get(t.Context(), "web:one", "default", wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Exec(t.Context(), machine.Command{Script: "cd /data; cat read/f write/f; for d in . read write; do touch $d/new 2>/dev/null && echo $d; done; ls"})
+	if want := "readwritewrite\nread\nwrite\n"; err != nil || string(r.Stdout) != want {
+		t.Errorf("%q, want %q (%v, %s)", r.Stdout, want, err, r.Stderr)
+	}
+	wanted.Mounts = []spec.HostMount{{Source: "/etc", Target: "/data"}}
+	if _, err := m.Get(t.Context(), "web:two", "default", wanted); err == nil || !strings.Contains(err.Error(), "not below a folder of mount_roots") {
+		t.Errorf("a folder that may not be mounted: %v", err)
+	}
+}
+
 // TestAViewFollowsTheHost: a file of the host that was replaced is another one in the next sandbox.
 func TestAViewFollowsTheHost(t *testing.T) {
 	if !isolate.Test(t) {
@@ -97,7 +135,7 @@ func TestAViewFollowsTheHost(t *testing.T) {
 	}
 }
 
-// TestASandboxThatCannotBeSetUp says why, to whoever reads its stream, and one that was never started leaves nothing.
+// TestASandboxThatCannotBeSetUp says why to the reader of its stream, and one that was never started leaves nothing.
 func TestASandboxThatCannotBeSetUp(t *testing.T) {
 	if !isolate.Test(t) {
 		return
