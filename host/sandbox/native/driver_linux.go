@@ -56,15 +56,14 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a Driver. It starts nothing; Ping does.
 func New(c Config) (*Driver, error) {
-	d := &Driver{
-		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
-		images: imagefiles.New(c.Images, imagefiles.Limits{}),
-		lives:  map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
-	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("use native sandboxes: %w", err)
 	}
-	return d, nil
+	return &Driver{
+		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
+		images: imagefiles.New(c.Images, imagefiles.Limits{}),
+		lives:  map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
+	}, nil
 }
 
 // probeAgain is how long a failed probe stands.
