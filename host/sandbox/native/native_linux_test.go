@@ -33,7 +33,7 @@ const instance = "test-native"
 // open returns a driver, or skips the test where the system does not allow native sandboxes.
 func open(t testing.TB, folder string) *native.Driver {
 	t.Helper()
-	d, err := native.New(native.Config{Folder: folder, Supervisor: supervisor})
+	d, err := native.New(native.Config{Folder: folder, Images: folder + "-images", Supervisor: supervisor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +47,20 @@ func supervisor() (string, error) { return program.FindSupervisor(slog.New(slog.
 // small is a specification; native sandboxes have no image.
 var small = spec.Spec{Image: "none", MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, BestEffort: true, Timeout: 30 * time.Second}
 
-func manager(t testing.TB) *sandbox.Manager {
+func manager(t testing.TB, adjust ...func(*sandbox.Config)) *sandbox.Manager {
 	t.Helper()
 	d := open(t, t.TempDir())
 	path, err := supervisor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := sandbox.New(sandbox.Config{
+	c := sandbox.Config{
 		Driver: d, Instance: instance, WorkspaceRoot: t.TempDir(), Supervisor: path, Spec: small, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	}
+	for _, a := range adjust {
+		a(&c)
+	}
+	m, err := sandbox.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +152,7 @@ func TestSelfTestHolds(t *testing.T) {
 	if testing.Short() || !isolate.Test(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestSelfTestHoldsForAUser attacks the sandbox of a user who may use no other ids, and whose process may not gain privileges.
@@ -156,7 +160,7 @@ func TestSelfTestHoldsForAUser(t *testing.T) {
 	if testing.Short() || !asUser(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestAUserSees is TestWhatASandboxSees for such a user.
@@ -211,10 +215,11 @@ func asUser(t *testing.T) bool {
 	return false
 }
 
-func attack(t *testing.T) {
+func attack(t *testing.T, image string) {
 	t.Helper()
 	d := open(t, t.TempDir())
 	c := selftest.Config{Driver: d, Spec: small, Dir: t.TempDir()}
+	c.Spec.Image = image
 	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func Podman(t testing.TB) Host {
 	})
 	need.Part(t, "podman", answers(t, "unix://"+socket))
 	h := connect(t, "unix://"+socket)
-	need.Part(t, "podman", importImage(t.Context(), h.API, Image, busyboxRoot))
+	need.Part(t, "podman", importImage(t.Context(), h.API, Image, BusyboxRoot))
 	return h
 }
 
