@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,38 +21,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
-// example builds examples/docker-driver and returns the folder of the plugin.
-func example(t *testing.T) string {
-	t.Helper()
-	need.Source(t)
-	_, err := exec.LookPath("docker")
-	need.Part(t, "docker", err)
-	dir, source := t.TempDir(), "../../../examples/docker-driver"
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "docker-driver"), ".")
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, name := range []string{"plugin.toml", "conform.toml"} {
-		text, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = []byte(strings.ReplaceAll(string(text), `image = "busybox"`, fmt.Sprintf("image = %q", sandboxtest.Image)))
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 func TestTheExampleConforms(t *testing.T) {
 	sandboxtest.Engine(t)
-	report, err := conform.Run(t.Context(), conform.Config{Dir: example(t), Config: suite.Config{Patience: 20 * time.Second, Slack: time.Minute}})
+	report, err := conform.Run(t.Context(), conform.Config{Dir: sandboxtest.DockerDriver(t), Config: suite.Config{Patience: 20 * time.Second, Slack: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +73,7 @@ func drive(t *testing.T, dir string, lie map[string]string) *driven {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	plugins, err := plugin.New(plugin.Config{
 		Dir: filepath.Join(dir, "plugins"), StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "r"),
-		DevPaths: map[string]string{"docker-driver": example(t)}, Log: log,
+		DevPaths: map[string]string{"docker-driver": sandboxtest.DockerDriver(t)}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

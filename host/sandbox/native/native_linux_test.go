@@ -170,8 +170,9 @@ func TestAUserSees(t *testing.T) {
 	}
 }
 
-// asUser runs the calling test again as a user without ranges of ids, and reports whether this is that run.
-func asUser(t *testing.T) bool {
+// asUser runs the calling test again as a user without ranges of ids, and reports whether this is that run. setup are commands that root runs
+// first; if there are any, network and mounts are the test's own.
+func asUser(t *testing.T, setup ...string) bool {
 	t.Helper()
 	const again, id = "FLYNN_TEST_AS_USER", "54321"
 	if os.Getenv(again) != "" {
@@ -203,8 +204,12 @@ func asUser(t *testing.T) bool {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.Chmod(filepath.Join(dir, "tmp"), 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs", filepath.Join(dir, "native.test"), "-test.run=^"+t.Name()+"$", "-test.v")
+	args := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
+	if len(setup) > 0 {
+		args = append(args, "--net", "sh", "-e", "-c", strings.Join(append(setup, `exec "$@"`), "\n"), "sh")
+	}
+	args = append(args, "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs", filepath.Join(dir, "native.test"), "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.Command("unshare", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), again+"=1", "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"))
 	out, err := cmd.CombinedOutput()
