@@ -108,6 +108,9 @@ func (e *engine) Create(ctx context.Context, c sandbox.Container) (string, error
 		sandbox.Mount{Source: e.folder(c.Name), Target: listenFolder})
 	c.Entrypoint = append(c.Entrypoint, listenFolder+"/"+socketName)
 	if _, err := e.run(ctx, arguments(c)...); err != nil {
+		if ctx.Err() != nil { // the engine may have made it all the same: the next call with the key needs the files, and Remove removes them
+			return "", err
+		}
 		return "", errors.Join(err, os.RemoveAll(e.folder(c.Name)))
 	}
 	return c.Name, nil
