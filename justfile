@@ -9,16 +9,23 @@ export FLYNN_TEST_REQUIRE := env_var_or_default("FLYNN_TEST_REQUIRE", "") + ",lo
 test: check race
 
 # static checks
-check:
-    go vet ./... && go tool -modfile=tools.mod staticcheck ./... && test -z "$(gofmt -l cmd examples host plugins policies sdk)"
+check: vet lint
 
-# static checks of what is built on a Mac, for which everything is compiled once more
+# of what the tests are compiled from, so that it is compiled once
+vet:
+    GOFLAGS="$GOFLAGS -race {{ unraced }}" go vet ./...
+
+# what else a compiler does not see, and the format
+lint:
+    lint=$(go tool -modfile=tools.mod -n staticcheck) && GOFLAGS="$GOFLAGS -race {{ unraced }}" $lint ./... && test -z "$(gofmt -l .ci cmd examples host plugins policies sdk)"
+
+# does it compile on a Mac
 mac arch="arm64":
-    GOOS=darwin GOARCH={{ arch }} go vet ./...
+    go run .ci/mac.go {{ arch }}
 
 # all tests, with the race detector; the longest begin first, and since they wait a lot, two packages, and two tests of each, more at once than cores
 race:
-    GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
+    FLYNN_TEST_UNRACED="{{ unraced }}" GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
 # what compresses, what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of
 # its time. And what reads a terminal: a busy machine has bubbletea close it half a second after it was told to stop, whether or not it has
@@ -26,7 +33,7 @@ unraced := replace_regex("compress/flate modernc.org/sqlite/lib modernc.org/libc
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
 meter := "github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
 reader := "github.com/muesli/cancelreader github.com/charmbracelet/ultraviolet"
-longest := "./host/policy/author ./cmd/flynn-release ./host/sandbox ./host/policy ./host/plugin ./host/internal/e2e/livetest ./host/sandbox/selftest ./cmd/flynn ./host/plugin/conform ./host/gateway ./host/agent ./host ./host/policy/fuzz"
+longest := "./cmd/flynn-release ./host/sandbox ./host/internal/e2e/livetest ./host/gateway ./host/policy ./host ./cmd/flynn ./host/plugin ./host/plugin/conform ./host/sandbox/selftest ./host/policy/author ./host/agent ./host/policy/fuzz ./host/sandbox/fleet ./host/internal/bench/fanin ./host/internal/e2e/attack ./host/sandbox/native ./host/internal/e2e/crashtest"
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:

@@ -45,7 +45,9 @@ func buildMCP(t *testing.T) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../plugins/mcp").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../plugins/mcp")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, out)
 	}
 	return dir

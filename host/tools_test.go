@@ -31,6 +31,7 @@ func buildDice(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "dice-tools"), "../examples/dice-tools")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the example: %v\n%s", err, out)
 	}

@@ -110,7 +110,10 @@ func (r *release) pack(file string, fill func(*packer)) error {
 	if err != nil {
 		return err
 	}
-	zip := gzip.NewWriter(f)
+	zip, err := gzip.NewWriterLevel(f, r.level)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
 	return errors.Join(r.packInto(zip, fill), zip.Close(), f.Close())
 }
 

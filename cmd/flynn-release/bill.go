@@ -85,7 +85,7 @@ func (r *release) programs() (list []string, err error) {
 func (r *release) billOf(ctx context.Context, file string) (one bom, err error) {
 	out := filepath.Join(r.work, "bill.json")
 	args := []string{"bin", "-json", "-noserial", "-version", r.version, "-output", out, file}
-	if _, err := output(ctx, r.work, nil, r.tool("cyclonedx-gomod"), args...); err != nil {
+	if _, err := output(ctx, r.work, nil, r.tools["cyclonedx-gomod"], args...); err != nil {
 		return one, err
 	}
 	text, err := os.ReadFile(out)

@@ -34,9 +34,9 @@ func setEnv() error {
 // commandTimeout bounds one command; the first build of a target compiles everything.
 const commandTimeout = 20 * time.Minute
 
-// lean are the build tags of the programs: those of the justfile, and one that embeds the time zones, which neither every machine nor an image
-// from scratch has.
-const lean = "urfave_cli_no_template,grpcnotrace,timetzdata"
+// lean are the build tags of the programs: those of the justfile, and one that embeds the time zones into flynn, which neither every machine
+// nor an image from scratch has. Go's own tag for that has everything compiled anew that imports time.
+const lean = "urfave_cli_no_template,grpcnotrace,embedtz"
 
 // output runs a command and returns what it prints.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
@@ -65,18 +65,18 @@ func (r *release) goBuild(ctx context.Context, t target, out string, packages ..
 	return err
 }
 
-// buildTools builds the tools of tools.mod that a release needs.
+// buildTools has the go command build the tools of tools.mod that a release needs. It keeps the programs for the next release.
 func (r *release) buildTools(ctx context.Context) error {
-	dir := filepath.Join(r.work, "tools")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
+	r.tools = map[string]string{}
+	for _, name := range []string{"nfpm", "cyclonedx-gomod"} {
+		path, err := output(ctx, r.source, []string{"GOFLAGS=-trimpath"}, "go", "tool", "-modfile=tools.mod", "-n", name)
+		if err != nil {
+			return err
+		}
+		r.tools[name] = strings.TrimSpace(path)
 	}
-	_, err := output(ctx, r.source, nil, "go", "build", "-modfile=tools.mod", "-trimpath", "-buildvcs=false",
-		"-o", dir+string(filepath.Separator), "github.com/goreleaser/nfpm/v2/cmd/nfpm", "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod")
-	return err
+	return nil
 }
-
-func (r *release) tool(name string) string { return filepath.Join(r.work, "tools", name) }
 
 // named returns the names of the folders below another one that have a file.
 func named(root, file string) (names []string, err error) {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"flag"
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 
 // newRelease finds out what is to be made.
 func newRelease(ctx context.Context, out, version string, platforms []string) (*release, error) {
-	r := &release{}
+	r := &release{level: gzip.DefaultCompression}
 	for _, p := range platforms {
 		goos, arch, ok := strings.Cut(p, "/")
 		if !ok || goos == "" || arch == "" || strings.ContainsAny(p, " \\.") {

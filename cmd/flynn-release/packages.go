@@ -29,7 +29,7 @@ func (r *release) packages(ctx context.Context) error {
 		for _, format := range []string{"deb", "rpm"} {
 			epoch := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.date.Unix(), 10)}
 			name := "flynn-" + r.name() + "-" + t.String() + "." + format
-			if _, err := output(ctx, r.work, epoch, r.tool("nfpm"), "package", "-f", file, "-p", format, "-t", filepath.Join(r.out, name)); err != nil {
+			if _, err := output(ctx, r.work, epoch, r.tools["nfpm"], "package", "-f", file, "-p", format, "-t", filepath.Join(r.out, name)); err != nil {
 				return err
 			}
 		}

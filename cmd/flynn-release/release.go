@@ -25,9 +25,11 @@ type release struct {
 	out          string // the folder of the release
 	certificates string // the authorities of the image
 	targets      []target
+	level        int // of the compression of archives and images
 	log          io.Writer
 
-	work string // a temporary folder
+	work  string            // a temporary folder
+	tools map[string]string // the programs by their names
 }
 
 // step is one of the things that a release consists of.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,7 @@ func makeRelease(t *testing.T, out, source string, of *stamp) (stamp, error) {
 	if of != nil {
 		r.source, r.stamp = source, *of
 	}
-	r.certificates, r.log = "/etc/ssl/certs/ca-certificates.crt", t.Output()
+	r.certificates, r.log, r.level = "/etc/ssl/certs/ca-certificates.crt", t.Output(), gzip.BestSpeed // which is but a matter of time
 	return r.stamp, r.make(context.WithoutCancel(t.Context()))
 }
 

@@ -18,8 +18,13 @@ func main() {
 		os.Exit(supervise.CallBridge(name, os.Args[1:]))
 	}
 	run := func() error { return supervise.Run(os.Args[1:]) }
-	if len(os.Args) == 2 && os.Args[1] == within.Word {
-		run = within.Serve
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case within.Word:
+			run = within.Enter
+		case within.ServeWord:
+			run = within.Serve
+		}
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd:", err)

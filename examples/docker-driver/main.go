@@ -107,10 +107,25 @@ func (e *engine) Create(ctx context.Context, c sandbox.Container) (string, error
 	c.Mounts = append(c.Mounts, sandbox.Mount{Source: identity, Target: sandbox.IdentityPath, ReadOnly: true},
 		sandbox.Mount{Source: e.folder(c.Name), Target: listenFolder})
 	c.Entrypoint = append(c.Entrypoint, listenFolder+"/"+socketName)
-	if _, err := e.run(ctx, arguments(c)...); err != nil {
-		return "", errors.Join(err, os.RemoveAll(e.folder(c.Name)))
+	_, err := e.run(ctx, arguments(c)...)
+	for err != nil && strings.Contains(err.Error(), "already in use") { // the engine still makes it for a call that was given up
+		made, gone := e.inspect(ctx, c.Name)
+		if gone == nil && made.Config.Labels[sandbox.LabelKey] == c.Key {
+			return c.Name, nil
+		}
+		if !errors.Is(gone, errGone) {
+			return "", errors.Join(err, gone)
+		}
+		time.Sleep(20 * time.Millisecond)
+		_, err = e.run(ctx, arguments(c)...)
 	}
-	return c.Name, nil
+	switch {
+	case err == nil:
+		return c.Name, nil
+	case ctx.Err() != nil: // the engine may make it all the same: the next call with the key needs the files, and Remove removes them
+		return "", err
+	}
+	return "", errors.Join(err, os.RemoveAll(e.folder(c.Name)))
 }
 
 // arguments are those of docker create. The ones that are not taken from c are the same for every container.

@@ -13,6 +13,7 @@ func (c *checker) code(at keyPath, agent Agent) {
 	c.image(at, s)
 	if agent.Code.Writes("javascript") && s.Dockerfile == "" {
 		c.required(at.child("javascript_image"), agent.Code.JavaScriptImage, `"node:22-slim"`)
+		c.files(at.child("javascript_image"), agent.Code.JavaScriptImage)
 	}
 	c.mounts(at, s)
 	if s.Network == "allowlist" && len(s.Allowlist) == 0 {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/sandbox/engine"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -43,6 +44,7 @@ func (c *checker) image(at keyPath, s Sandbox) {
 	if s.Dockerfile == "" {
 		if own("image") {
 			c.required(at.child("image"), s.Image, `"node:22-slim"`)
+			c.files(at.child("image"), s.Image)
 		}
 		if s.BuildContext != "" && own("build_context") {
 			c.report(at.child("build_context"), "it needs dockerfile", "name the Dockerfile, or remove build_context")
@@ -62,6 +64,25 @@ func (c *checker) image(at keyPath, s Sandbox) {
 	}
 	if own("binaries") {
 		c.binaries(at.child("binaries"), s.Binaries)
+	}
+}
+
+// files checks an image that is a path: a folder or an archive, whose files a sandbox without an engine shows.
+func (c *checker) files(at keyPath, image string) {
+	if strings.HasPrefix(image, ".") {
+		c.report(at, fmt.Sprintf("%q is neither a reference nor an absolute path", image), `write one such as "node:22-slim", or "/srv/images/debian.tar" with engine = "native"`)
+	}
+	if !filepath.IsAbs(image) {
+		return
+	}
+	if c.cfg.Sandbox.Engine != engine.Native {
+		c.report(at, fmt.Sprintf("%q is a path, and a container engine has images of its own", image), `write engine = "native" in [sandbox], or a reference such as "node:22-slim"`)
+		return
+	}
+	if info, err := os.Stat(image); err != nil {
+		c.report(at, fmt.Sprintf("%q: %v", image, cause(err)), "name a folder with the files of an image, or an archive that docker save made")
+	} else if !info.IsDir() && !info.Mode().IsRegular() {
+		c.report(at, fmt.Sprintf("%q is neither a folder nor an archive", image), "make one with docker save")
 	}
 }
 

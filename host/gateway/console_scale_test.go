@@ -32,8 +32,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// busy is a host with a store of many conversations, "web:c0" to "web:c9999" and the long one "web:long", in which something changes all
-// the time.
+// busy is a host with a store of many conversations, "web:c0" and so on and the long one "web:long", in which something changes all the time.
 type busy struct {
 	*fixture
 	store *sqlite.Store
@@ -56,7 +55,7 @@ const (
 	long              = "long"
 )
 
-func openBusy(t testing.TB) *busy {
+func openBusy(t testing.TB, conversations, messages int) *busy {
 	t.Helper()
 	b := &busy{fixture: open(t, gatewaytest.Demo), hub: watch.NewHub(0)}
 	var err error
@@ -64,7 +63,7 @@ func openBusy(t testing.TB) *busy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.store.Close() })
-	b.fill()
+	b.fill(conversations, messages)
 	b.feed = b.follow(b.store)
 	b.with(func(f *gateway.Backend) {
 		f.Conversations = backend.Conversations{Events: b.hub, Turns: quiet{}, Approvals: quiet{}, Store: b.store}
@@ -86,7 +85,7 @@ func (d *fixture) follow(s *sqlite.Store) *feed.Feed {
 }
 
 // fill writes the conversations; the long one is the latest.
-func (b *busy) fill() {
+func (b *busy) fill(conversations, messages int) {
 	b.t.Helper()
 	at, last := time.Now().Add(-time.Hour), ""
 	session := func(conversation string, turns int) turnlog.WholeSession {
@@ -110,10 +109,10 @@ func (b *busy) fill() {
 		return s
 	}
 	var all []turnlog.WholeSession
-	for i := range manyConversations - 1 {
+	for i := range conversations - 1 {
 		all = append(all, session(fmt.Sprintf("c%d", i), 1))
 	}
-	all = append(all, session(long, manyMessages/2))
+	all = append(all, session(long, messages/2))
 	for part := range slices.Chunk(all, 500) {
 		if err := b.store.PutSessions(b.t.Context(), part); err != nil {
 			b.t.Fatal(err)
@@ -166,7 +165,7 @@ func (b *busy) changing() (stop func()) {
 // TestBeyondTheList opens a conversation that the list does not reach, as a search does: it has its title, and all that can be done with it.
 func TestBeyondTheList(t *testing.T) {
 	window := browser(t)
-	d := openBusy(t)
+	d := openBusy(t, 1_000, 100)
 	p := visit(t, window, d.fixture)
 	p.until(`document.querySelectorAll("#conversations li").length === 100`)
 	p.eval(`location.hash = "#/web/c17"`)
@@ -231,7 +230,7 @@ const clicks = `(() => {
 // BenchmarkConsole uses the console of a busy host. It reports the times from a click to the answer, and what ten minutes of events leave behind in the tab.
 func BenchmarkConsole(b *testing.B) {
 	window := browser(b)
-	d := openBusy(b)
+	d := openBusy(b, manyConversations, manyMessages)
 	p := visit(b, window, d.fixture)
 	p.eval(clicks)
 	p.until(`document.querySelectorAll("#conversations li").length === 100`)

@@ -64,7 +64,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	}
 	first := make([]Record, len(queries))
 	size := i.memory.Size()
-	for n := range 100_000 {
+	for n := range 10_000 {
 		k := n % len(queries)
 		if k == 1 && n%800 != 1 { // the long one takes its time
 			k = 0
@@ -83,5 +83,5 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	if i.memory.Size() != size {
 		t.Errorf("the memory grew from %d to %d bytes", size, i.memory.Size())
 	}
-	t.Logf("100,000 decisions, memory %d bytes, fuel %d to %d", size, first[0].Fuel, first[1].Fuel)
+	t.Logf("10,000 decisions, memory %d bytes, fuel %d to %d", size, first[0].Fuel, first[1].Fuel)
 }

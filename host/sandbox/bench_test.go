@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -131,7 +132,7 @@ func (t *table) addRunning(h sandboxtest.Host) {
 	t.add("sandbox, warm, without control socket", 10, "the engine, which copies both streams through two more processes",
 		func(i int) error { return execHello(t.b.Context(), slow[i]) })
 	t.add("docker exec, API", 3, "runc, which is started twice to enter the container",
-		func(i int) error { return greeted(dockerExec(t.b.Context(), h, ids[i].ID)) })
+		func(i int) error { return dockerRunner(h, ids[i].ID).hello(t.b.Context()) })
 	t.add("docker exec, CLI", 3, "the same, and the start of the docker program", func(i int) error {
 		return greeted(exec.Command("docker", "exec", ids[i].ID, "/bin/sh", "-c", hello).Output())
 	})
@@ -347,38 +348,59 @@ func (t *table) report(rounds int) {
 	t.b.ReportMetric(0, "ns/op")
 }
 
-// dockerExec is the engine's own way, without its command line program.
-func dockerExec(ctx context.Context, h sandboxtest.Host, id string) ([]byte, error) {
-	made, err := h.API.ContainerExecCreate(ctx, id, container.ExecOptions{
-		Cmd: []string{"/bin/sh", "-c", hello}, AttachStdout: true, Tty: true,
-	})
+// dockerRunner is the engine's own way into a container, without its command line program. It leaves what it started.
+func dockerRunner(h sandboxtest.Host, id string) runner {
+	return func(ctx context.Context, script string, stdin io.Reader, stdout io.Writer) error {
+		made, err := h.API.ContainerExecCreate(ctx, id, container.ExecOptions{
+			Cmd: []string{"/bin/sh", "-c", script}, AttachStdin: stdin != nil, AttachStdout: true,
+		})
+		if err != nil {
+			return err
+		}
+		stream, err := h.API.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		if stdin != nil {
+			if _, err := io.Copy(stream.Conn, stdin); err != nil {
+				return err
+			}
+			if err := stream.CloseWrite(); err != nil {
+				return err
+			}
+		}
+		if _, err := stdcopy.StdCopy(stdout, io.Discard, stream.Reader); err != nil {
+			return err
+		}
+		ended, err := h.API.ContainerExecInspect(ctx, made.ID)
+		if err == nil && ended.ExitCode != 0 {
+			err = fmt.Errorf("exit code %d", ended.ExitCode)
+		}
+		return err
+	}
+}
+
+// dockerSleeper starts a container that does nothing.
+func dockerSleeper(ctx context.Context, h sandboxtest.Host) (id string, err error) {
+	made, err := h.API.ContainerCreate(ctx, &container.Config{Image: sandboxtest.Image, Entrypoint: []string{"sleep", "10000"}},
+		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	stream, err := h.API.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{Tty: true})
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	out, err := io.ReadAll(stream.Reader)
-	if err == nil {
-		_, err = h.API.ContainerExecInspect(ctx, made.ID)
-	}
-	return []byte(fmt.Sprintln(string(out[:min(len(out), 5)]))), err
+	return made.ID, h.API.ContainerStart(ctx, made.ID, container.StartOptions{})
 }
 
 // dockerWhole makes a container, runs the command by the engine's exec and removes it.
 func dockerWhole(ctx context.Context, h sandboxtest.Host) error {
-	made, err := h.API.ContainerCreate(ctx, &container.Config{Image: sandboxtest.Image, Entrypoint: []string{"sleep", "100"}},
-		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
-	if err != nil {
+	id, err := dockerSleeper(ctx, h)
+	if id == "" {
 		return err
 	}
-	if err := h.API.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
-		return err
+	if err == nil {
+		err = dockerRunner(h, id).hello(ctx)
 	}
-	ran := greeted(dockerExec(ctx, h, made.ID))
-	return cmp.Or(ran, h.API.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}))
+	return cmp.Or(err, h.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}))
 }
 
 var liveSessions = flag.Int("live", 100, "sessions that live at a time, a multiple of 4")

@@ -4,35 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
 
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/driver"
-	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/sandbox/native"
-	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
-// driverRounds is how often each figure is taken from each column, in turn; the median counts.
-const driverRounds = 9
+// driverRounds is how often each figure is taken from each column, in turn. The first warms the caches; of the others the median counts.
+const driverRounds = 4
 
 // BenchmarkDrivers prints one table with a column for each driver that this machine has, and for what people use instead.
 //
 //	go test ./host/sandbox -run - -bench Drivers -benchtime 1x
+//
+// With a cluster of .ci/kube, it has a column for kubectl exec too.
 func BenchmarkDrivers(b *testing.B) {
-	beside(b, nil, []adder{{"host", onHost}, {"docker", onDocker}, {"docker exec", dockerAlone}, {"podman", onPodman}, {"native", onNative}, {"bubblewrap", bubblewrap}})
+	beside(b, nil, []adder{
+		{"host", onHost}, {"docker", onDocker}, {"docker exec", dockerAlone}, {"plugin", onPlugin}, {"podman", onPodman}, {"native", onNative},
+		{"bubblewrap", bubblewrap}, {"kubectl exec", kubectlAlone},
+	})
 }
 
 type adder struct {
@@ -45,6 +38,7 @@ func beside(b *testing.B, columns []column, rest []adder) {
 	if len(rest) == 0 {
 		compare(b, columns, 1)
 		compare(b, columns, 16)
+		attack(b, columns)
 		return
 	}
 	added := false
@@ -58,289 +52,145 @@ func beside(b *testing.B, columns []column, rest []adder) {
 	}
 }
 
-// column is one way to run commands. A nil function is a figure that it does not have.
+// column is one way to run commands. Each figure is for n sessions at the same time.
 type column struct {
-	name    string
-	manager *sandbox.Manager
-	spec    spec.Spec
-	driver  driver.Driver
-	// instance has the driver's sandboxes.
-	instance string
-	// warm and first run a command: in session i, which has run one already, and in one that is new.
-	warm, first func(ctx context.Context, i int) error
+	name string
+	// figures has an error of errNone or errNever, or nothing, for what a column does not have.
+	figures map[string]func(ctx context.Context, n int) (time.Duration, error)
+	// idle is the memory of a sandbox without a command, in bytes; nil if nothing is left between commands.
+	idle func(ctx context.Context) (uint64, error)
+	// config is of the driver that is attacked; nil for what is none.
+	config *sandbox.Config
 }
 
-// managed is the column of a driver, whose manager keeps no pool until a figure asks for one.
-func managed(b *testing.B, m *sandbox.Manager, c sandbox.Config) column {
-	s := c.Spec
-	runManager(b, m)
-	return column{
-		manager: m, spec: s, driver: c.Driver, instance: c.Instance,
-		warm: func(ctx context.Context, i int) error {
-			s, err := m.Get(ctx, message.WorkspaceKey(fmt.Sprint("warm ", i)), "default", s)
-			if err != nil {
-				return err
-			}
-			return execHello(ctx, s)
-		},
-		first: func(ctx context.Context, i int) error {
-			return first(ctx, m, message.WorkspaceKey(fmt.Sprint("cold ", i)), s)
-		},
-	}
-}
+// The figures, as they are named in the table.
+const (
+	figureWarm   = "warm command"
+	figureFirst  = "first command, no pool"
+	figurePool   = "first command, from a pool"
+	figureWrite  = "write of 1 MiB"
+	figureOutput = "output of 1 GiB together"
+	figureAbort  = "abort to nothing left"
+)
 
-func onHost(*testing.B) column {
-	run := func(context.Context, int) error {
-		return greeted(exec.Command(sandboxtest.Busybox, "sh", "-c", hello).Output())
-	}
-	return column{warm: run, first: run}
-}
-
-func onDocker(b *testing.B) column {
-	h := sandboxtest.Engine(b)
-	m, config := h.Manager(b, keepWarm(0))
-	return managed(b, m, config)
-}
-
-func onPodman(b *testing.B) column {
-	h := sandboxtest.Podman(b)
-	m, config := h.Manager(b, keepWarm(0))
-	return managed(b, m, config)
-}
-
-// dockerAlone is the engine's own way, without Flynn.
-func dockerAlone(b *testing.B) column {
-	h := sandboxtest.Engine(b)
-	m, config := h.Manager(b)
-	get(b, m, "alone", config.Spec)
-	id := containers(b, h, config.Instance)[0].ID
-	return column{
-		warm:  func(ctx context.Context, _ int) error { return greeted(dockerExec(ctx, h, id)) },
-		first: func(ctx context.Context, _ int) error { return dockerWhole(ctx, h) },
-	}
-}
-
-func onNative(b *testing.B) column {
-	dir := b.TempDir()
-	supervisor := func() (string, error) { return program.FindSupervisor(slog.New(slog.DiscardHandler)) }
-	d, err := native.New(native.Config{Folder: filepath.Join(dir, "native"), Supervisor: supervisor})
-	if err == nil {
-		err = d.Ping(b.Context())
-	}
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(func() { d.Close() })
-	path, err := supervisor()
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := sandboxtest.Spec()
-	s.BestEffort = true
-	config := sandbox.Config{
-		Driver: d, Instance: "bench-native", WorkspaceRoot: filepath.Join(dir, "workspaces"), Supervisor: path, Spec: s, Log: slog.New(slog.DiscardHandler),
-	}
-	keepWarm(0)(&config)
-	m, err := sandbox.New(config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = m.DestroyAll(context.Background()) })
-	return managed(b, m, config)
-}
-
-func bubblewrap(b *testing.B) column {
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
-		b.Skip(err)
-	}
-	run := func(context.Context, int) error {
-		return greeted(exec.Command(path, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
-			sandboxtest.Busybox, "sh", "-c", hello).Output())
-	}
-	return column{warm: run, first: run}
-}
+// errNever is the error of an abort that leaves the command running.
+var errNever = errors.New("the command goes on")
 
 // compare takes all figures.
 func compare(b *testing.B, columns []column, sessions int) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%d at a time\t", sessions)
-	for _, c := range columns {
-		fmt.Fprintf(w, "%s\t", c.name)
-	}
-	fmt.Fprintln(w)
-	for _, f := range figures {
+	t := newDriverTable(fmt.Sprintf("%d at a time", sessions), columns)
+	for _, name := range []string{figureWarm, figureFirst, figurePool, figureWrite, figureOutput, figureAbort} {
 		took := make([][]time.Duration, len(columns))
 		errs := make([]error, len(columns))
 		for range driverRounds {
 			for i, c := range columns {
-				if errs[i] == nil {
-					var d time.Duration
-					d, errs[i] = f.take(b.Context(), c, sessions)
-					took[i] = append(took[i], d)
+				take := c.figures[name]
+				if take == nil || errs[i] != nil {
+					continue
 				}
+				var d time.Duration
+				d, errs[i] = take(b.Context(), sessions)
+				took[i] = append(took[i], d)
 			}
 		}
-		fmt.Fprintf(w, "%s\t", f.name)
-		for i := range columns {
+		t.row(name, func(i int) string {
 			switch {
-			case errors.Is(errs[i], errNone):
-				fmt.Fprint(w, "-\t")
+			case columns[i].figures[name] == nil:
+				return "-"
+			case errors.Is(errs[i], errNever):
+				return "never"
 			case errs[i] != nil:
-				b.Errorf("%s: %s: %v", f.name, columns[i].name, errs[i])
-				fmt.Fprint(w, "failed\t")
-			default:
-				slices.Sort(took[i])
-				fmt.Fprintf(w, "%.2f ms\t", quantile(took[i][1:], 0.5))
+				b.Errorf("%s: %s: %v", name, columns[i].name, errs[i])
+				return "failed"
 			}
+			return fmt.Sprintf("%.2f ms", quantile(took[i][1:], 0.5))
+		})
+	}
+	t.row("memory of an idle one", func(i int) string {
+		if columns[i].idle == nil {
+			return "-"
 		}
-		fmt.Fprintln(w)
-	}
-	fmt.Fprint(w, "memory of an idle one\t")
-	for _, c := range columns {
-		fmt.Fprintf(w, "%s\t", idle(b.Context(), c))
-	}
-	fmt.Fprintln(w)
-	w.Flush()
+		bytes, err := columns[i].idle(b.Context())
+		if err != nil {
+			b.Errorf("memory of an idle one: %s: %v", columns[i].name, err)
+			return "failed"
+		}
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	})
+	t.print()
 }
 
-// errNone is the error of a figure that a column does not have.
-var errNone = errors.New("it has none")
-
-var figures = []struct {
-	name string
-	take func(ctx context.Context, c column, sessions int) (time.Duration, error)
-}{
-	{"warm command", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		return timed(n, func(i int) error { return c.warm(ctx, i) })
-	}},
-	{"first command, no pool", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		took, err := timed(n, func(i int) error { return c.first(ctx, i) })
-		if c.manager != nil {
-			err = errors.Join(err, together(n, func(i int) error { return c.manager.Destroy(ctx, message.WorkspaceKey(fmt.Sprint("cold ", i))) }))
+// attack tries the self-test's attacks on each driver, once.
+func attack(b *testing.B, columns []column) {
+	reports := make([]selftest.Report, len(columns))
+	for i, c := range columns {
+		if c.config == nil {
+			continue
 		}
-		return took, err
-	}},
-	{"first command, from a pool", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		if c.manager == nil {
-			return 0, errNone
+		attacked := selftest.Config{Driver: c.config.Driver, Spec: c.config.Spec, Supervisor: c.config.Supervisor, Dir: b.TempDir()}
+		attacked.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
+		err := selftest.FindPrograms(&attacked, c.config.Log)
+		var s *selftest.Suite
+		if err == nil {
+			s, err = selftest.New(attacked)
 		}
-		c.manager.SetPools([]sandbox.Pool{{Spec: c.spec, Size: n}}, 100)
-		for c.manager.Stats().Pool.Ready < n {
-			time.Sleep(time.Millisecond)
+		if err == nil {
+			reports[i], err = s.Run(b.Context())
 		}
-		took, err := timed(n, func(i int) error { return c.first(ctx, i) })
-		c.manager.SetPools(nil, 100)
-		return took, errors.Join(err, together(n, func(i int) error { return c.manager.Destroy(ctx, message.WorkspaceKey(fmt.Sprint("cold ", i))) }))
-	}},
-	{"write of 1 MiB", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		content := make([]byte, 1<<20)
-		return c.timed(ctx, n, func(s *sandbox.Session) error { return s.WriteFile(ctx, "f", content, 0) })
-	}},
-	{"output of 1 GiB together", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		return c.timed(ctx, n, func(s *sandbox.Session) error {
-			r, err := s.Exec(ctx, machine.Command{Script: fmt.Sprintf("dd if=/dev/zero bs=1M count=%d 2>/dev/null", 1<<10/n)})
-			if total := int64(len(r.Stdout)) + r.Dropped; err == nil && total != 1<<30/int64(n) {
-				return fmt.Errorf("%d bytes came", total)
+		if err != nil {
+			b.Errorf("attacks: %s: %v", c.name, err)
+		}
+		for _, o := range reports[i].Outcomes {
+			if o.Status != selftest.Pass {
+				fmt.Printf("%s: %s: %s: %s\n", c.name, o.Status, o.Name, o.Detail)
 			}
-			return err
+		}
+	}
+	t := newDriverTable("attacks", columns)
+	for _, row := range []struct {
+		name  string
+		count func(selftest.Report) int
+	}{
+		{"held", func(r selftest.Report) int { return r.Passed }},
+		{"weak", func(r selftest.Report) int { return r.Weak }},
+		{"failed", func(r selftest.Report) int { return r.Failed }},
+	} {
+		t.row(row.name, func(i int) string {
+			if columns[i].config == nil {
+				return "-"
+			}
+			return fmt.Sprint(row.count(reports[i]))
 		})
-	}},
-	{"abort to nothing left", func(ctx context.Context, c column, n int) (time.Duration, error) {
-		return c.timed(ctx, n, func(s *sandbox.Session) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			running, err := s.Spawn(ctx, machine.Command{Script: "sleep 1000 & echo; sleep 1000"})
-			if err != nil {
-				return err
-			}
-			defer running.Close()
-			if _, err := running.Stdout.Read(make([]byte, 1)); err != nil {
-				return err
-			}
-			cancel()
-			_, err = running.Wait(context.WithoutCancel(ctx))
-			return err
-		})
-	}},
+	}
+	t.print()
 }
+
+// driverTable has a column for each driver.
+type driverTable struct {
+	columns []column
+	w       *tabwriter.Writer
+}
+
+func newDriverTable(name string, columns []column) driverTable {
+	t := driverTable{columns, tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)}
+	fmt.Fprintln(t.w)
+	t.row(name, func(i int) string { return columns[i].name })
+	return t
+}
+
+func (t driverTable) row(name string, cell func(i int) string) {
+	fmt.Fprintf(t.w, "%s\t", name)
+	for i := range t.columns {
+		fmt.Fprintf(t.w, "%s\t", cell(i))
+	}
+	fmt.Fprintln(t.w)
+}
+
+func (t driverTable) print() { _ = t.w.Flush() }
 
 // timed is how long all take that begin at the same time.
 func timed(n int, do func(i int) error) (time.Duration, error) {
 	began := time.Now()
 	err := together(n, do)
 	return time.Since(began), err
-}
-
-// timed is timed for the sessions of a driver.
-func (c column) timed(ctx context.Context, n int, do func(s *sandbox.Session) error) (time.Duration, error) {
-	if c.manager == nil {
-		return 0, errNone
-	}
-	sessions := make([]*sandbox.Session, n)
-	err := together(n, func(i int) (err error) {
-		sessions[i], err = c.manager.Get(ctx, message.WorkspaceKey(fmt.Sprint("warm ", i)), "default", c.spec)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return timed(n, func(i int) error { return do(sessions[i]) })
-}
-
-// idle is the memory of a sandbox without a command: what the engine counts, or else what the processes hold that this one has started.
-func idle(ctx context.Context, c column) string {
-	meter, ok := c.driver.(driver.Meter)
-	if !ok {
-		return ownMemory()
-	}
-	owned, err := c.driver.List(ctx, c.instance)
-	i := slices.IndexFunc(owned, func(o driver.Owned) bool { return o.State == "running" })
-	if err != nil || i < 0 {
-		return "unknown"
-	}
-	u, err := meter.Usage(ctx, owned[i].ID)
-	if err != nil {
-		return "unknown"
-	}
-	return fmt.Sprintf("%.1f MiB", float64(u.Memory)/(1<<20))
-}
-
-// ownMemory is what the supervisors below this process hold, each: their private memory and their share of the rest.
-func ownMemory() string {
-	var sum, n int
-	for _, pid := range descendants(os.Getpid()) {
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err != nil || !strings.HasPrefix(string(name), ".flynn-sandboxd") {
-			continue
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
-				kib, _ := strconv.Atoi(f[1])
-				sum, n = sum+kib, n+1
-			}
-		}
-	}
-	if n == 0 {
-		return "unknown"
-	}
-	return fmt.Sprintf("%.1f MiB", float64(sum)/float64(n)/1024)
-}
-
-// descendants returns the processes that a process has started, and those that these have started.
-func descendants(pid int) (all []int) {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, task := range tasks {
-		text, _ := os.ReadFile(task)
-		for _, word := range strings.Fields(string(text)) {
-			if child, err := strconv.Atoi(word); err == nil {
-				all = append(append(all, child), descendants(child)...)
-			}
-		}
-	}
-	return all
 }

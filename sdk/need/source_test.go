@@ -36,7 +36,7 @@ func TestResultsAreOfTheSourceThatIsThere(t *testing.T) {
 	}
 	kept := func(pkg string) bool {
 		cmd := exec.CommandContext(t.Context(), "go", "test", "./"+pkg)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod -buildvcs=false -trimpath", "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

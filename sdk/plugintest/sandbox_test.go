@@ -31,7 +31,8 @@ type memory struct {
 	settings struct {
 		Host string `json:"host"`
 	}
-	own map[string]bool
+	own  map[string]bool
+	busy sync.Mutex
 }
 
 func (m *memory) Describe() sandbox.Description {
@@ -63,16 +64,40 @@ func (m *memory) Capabilities(context.Context) (sandbox.Capabilities, error) {
 	return has, m.gone()
 }
 
-func (m *memory) Create(_ context.Context, c sandbox.Container) (string, error) {
+// pace is how long the engine takes for a container.
+const pace = 40 * time.Millisecond
+
+// work waits for the engine.
+func (m *memory) work(ctx context.Context) error {
+	m.busy.Lock()
+	defer m.busy.Unlock()
+	select {
+	case <-time.After(pace):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *memory) Create(ctx context.Context, c sandbox.Container) (string, error) {
+	if err := m.gone(); err != nil {
+		return "", err
+	}
+	err := m.work(ctx)
+	if err != nil && m.fault == "half made" {
+		c.Key, err = "", nil
+	}
+	if err != nil {
+		return "", err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	known := m.keyed(c.Key)
 	if err := m.pull("create", c.Image); err != nil {
 		return "", err
 	}
-	for id, b := range m.all {
-		if b.key == c.Key && m.fault != "no keys" {
-			return id, nil
-		}
+	if known != "" && m.fault != "no keys" {
+		return known, nil
 	}
 	id := fmt.Sprint("box-", len(m.all), "-", time.Now().UnixNano())
 	labels := c.Labels
@@ -95,6 +120,16 @@ func (m *memory) pull(in, image string) error {
 	return fmt.Errorf("%w: %s", sandbox.ErrNoImage, image)
 }
 
+// keyed returns the id of the container that has a key. The caller holds the lock.
+func (m *memory) keyed(key string) string {
+	for id, b := range m.all {
+		if b.key == key {
+			return id
+		}
+	}
+	return ""
+}
+
 func (m *memory) find(id string) *box {
 	for _, b := range m.all {
 		if b.ID == id || b.Name == id {
@@ -105,6 +140,9 @@ func (m *memory) find(id string) *box {
 }
 
 func (m *memory) Start(_ context.Context, id string) error {
+	if err := m.gone(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.find(id)
@@ -125,6 +163,9 @@ func (m *memory) Endpoint(_ context.Context, id string) (sandbox.Endpoint, error
 }
 
 func (m *memory) Remove(_ context.Context, id string) error {
+	if err := m.gone(); err != nil && m.fault != "removed without an engine" {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch b := m.find(id); {
@@ -177,6 +218,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"no name": "capabilities", "another network": "capabilities", "any image": "container-image", "no keys": "container-key", "lost labels": "container-life",
 		"starts once": "container-life", "no way": "container-life", "removes once": "container-life", "never removes": "container-life",
 		"forgets": "container-orphans", "a silent engine": "engine-gone",
+		"half made": "container-slow", "removed without an engine": "engine-gone-midway",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			report := report(t, conformance(fault, "create"))

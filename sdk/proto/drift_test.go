@@ -22,7 +22,9 @@ func buf(t *testing.T, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // it may have to be built
 	defer cancel()
 	args = append([]string{"tool", "-modfile=../../tools.mod", "buf"}, args...)
-	return exec.CommandContext(ctx, "go", args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return cmd.CombinedOutput()
 }
 
 func TestGeneratedCodeMatchesProto(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -99,7 +100,12 @@ func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec
 		}
 	}
 	if !ok {
-		return func(spec.Spec) (string, string) { return "this machine's programs", "native" }
+		return func(made spec.Spec) (string, string) {
+			if filepath.IsAbs(made.Image) {
+				return made.Image, "native"
+			}
+			return "this machine's programs", "native"
+		}
 	}
 	builder := image.New(image.Config{
 		Engine: makes, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),

@@ -143,8 +143,8 @@ func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Ow
 	return left, manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true })
 }
 
-// PruneSnapshots removes the snapshots of sessions that the store does not have any more, or of all, and returns their sessions. It fails while
-// a host runs.
+// PruneSnapshots removes the snapshots of sessions that the store does not have any more, or of all, and returns their sessions. It leaves those
+// that the next start needs to complete an undo, with an error, and fails while a host runs.
 func (a *Admin) PruneSnapshots(ctx context.Context, log *slog.Logger, all bool) (gone []message.WorkspaceKey, err error) {
 	unlock, err := lockStore(a.config.Store.Dir)
 	if err != nil {
@@ -158,7 +158,11 @@ func (a *Admin) PruneSnapshots(ctx context.Context, log *slog.Logger, all bool) 
 	kept := fleet.SnapshotsOf(a.config.Store.Dir, log)
 	list, err := kept.Sessions()
 	for _, session := range list {
-		if all || !known[session] {
+		switch {
+		case known[session] && !all:
+		case known[session] && kept.Pending(session):
+			err = errors.Join(err, fmt.Errorf("the snapshots of %s stay, because an undo of its files was interrupted: start flynn, which completes it, and prune again", session))
+		default:
 			err = errors.Join(err, kept.Remove(session))
 			gone = append(gone, session)
 		}

@@ -29,16 +29,19 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Build builds the programs into a folder, with further flags of go build, and returns it.
+// Build builds the programs into a folder, with further flags of go build, and returns it. They are linked once for all tests: the go
+// command keeps the programs that it runs, which go build does not.
 func Build(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
 	need.Source(t)
 	dir = t.TempDir()
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}, flags...)
-	cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, out)
+	args := append([]string{"run", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-exec=cp"}, flags...)
+	for _, pkg := range []string{"cmd/flynn", "examples/lines-channel"} {
+		cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/"+pkg, filepath.Join(dir, filepath.Base(pkg)))...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", pkg, err, out)
+		}
 	}
 	return dir
 }

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
+	os.Setenv("CGO_ENABLED", "0") // as everything else that the tests build
 	goleak.VerifyTestMain(m)
 }
 

@@ -223,7 +223,7 @@ func compileRego(ctx context.Context, m Manifest, dir, out string) error {
 	if err != nil {
 		return fmt.Errorf("%w, which %s is built with here: install it from https://go.dev/dl", err, regoTool)
 	}
-	return run(ctx, root, nil, tool, append([]string{"run", "./cmd/" + regoTool}, args...)...)
+	return run(ctx, root, []string{"CGO_ENABLED=0"}, tool, append([]string{"run", "-trimpath", "./cmd/" + regoTool}, args...)...)
 }
 
 // checkout returns the folder of Flynn's own sources that dir, or the working directory, lies in.

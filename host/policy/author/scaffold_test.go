@@ -13,7 +13,7 @@ import (
 // A new policy builds and passes its cases with no network at all.
 func TestNewPoliciesWorkOffline(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOFLAGS", "")
+	t.Setenv("GOFLAGS", "-trimpath")
 	for _, language := range Languages() {
 		for _, kind := range []string{policy.KindRoute, policy.KindTool} {
 			t.Run(language+" "+kind, func(t *testing.T) {

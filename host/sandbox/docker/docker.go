@@ -43,7 +43,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -257,39 +256,6 @@ func (d *Driver) Rename(ctx context.Context, id, name string) error {
 	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	return d.explain("rename container", d.api.ContainerRename(ctx, id, name))
-}
-
-// Remove implements driver.Driver. If the engine is removing the container by itself, because it ended, Remove waits for that.
-func (d *Driver) Remove(ctx context.Context, id string) error {
-	ctx, cancel := d.within(ctx, removeTimeout)
-	defer cancel()
-	err := d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if cerrdefs.IsConflict(err) || endedMeanwhile(err) {
-		err = d.awaitRemoval(ctx, id)
-	}
-	if cerrdefs.IsNotFound(err) {
-		return nil
-	}
-	return d.explain("remove container", err)
-}
-
-// endedMeanwhile reports whether a container could not be removed because it ended before the engine could kill it, of which the engine's
-// error has no type. Engines remove such a container by themselves.
-func endedMeanwhile(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "is not running") || strings.Contains(err.Error(), "could not be stopped"))
-}
-
-func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
-	gone, failed := d.api.ContainerWait(ctx, id, container.WaitConditionRemoved)
-	select {
-	case end := <-gone:
-		if end.Error != nil {
-			return fmt.Errorf("the engine's own removal: %s", end.Error.Message) // the container still exists
-		}
-		return nil
-	case err := <-failed:
-		return err
-	}
 }
 
 // List implements driver.Driver.

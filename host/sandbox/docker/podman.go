@@ -22,7 +22,6 @@ import (
 //     a file, so it has to run on this machine.
 //   - Without root, the user who runs it is root of its containers, unless they keep his id; the workspace is his.
 //   - Without root and with control groups of version 1, it leaves limits out.
-//   - It says in its own words that a container which it should remove has just ended; see endedMeanwhile.
 
 // podman is what a Driver knows of an engine that may be Podman.
 type podman struct {

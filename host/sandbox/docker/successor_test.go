@@ -25,7 +25,7 @@ func TestSuccessor(t *testing.T) {
 	dir := t.TempDir()
 	run := func(in string, argv ...string) error {
 		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Dir = in
+		cmd.Dir, cmd.Env = in, append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Logf("%s\n%s", strings.Join(argv, " "), out)

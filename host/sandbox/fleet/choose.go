@@ -33,7 +33,7 @@ func Engines(c config.Sandbox, dir string, plugged func(name string) (Engine, er
 	}
 	own := func() (Engine, error) {
 		return native.New(native.Config{
-			Folder: FoldersOf(dir).Native, Supervisor: func() (string, error) { return program.FindSupervisor(log) },
+			Folder: FoldersOf(dir).Native, Images: FoldersOf(dir).images, Supervisor: func() (string, error) { return program.FindSupervisor(log) },
 		})
 	}
 	switch c.Engine {

@@ -26,37 +26,12 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
-// example builds examples/docker-driver and returns the folder of the plugin.
-func example(t *testing.T) string {
-	t.Helper()
-	need.Source(t)
-	_, err := exec.LookPath("docker")
-	need.Part(t, "docker", err)
-	dir, source := t.TempDir(), "../../../examples/docker-driver"
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "docker-driver"), ".")
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, name := range []string{"plugin.toml", "conform.toml"} {
-		text, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = []byte(strings.ReplaceAll(string(text), `image = "busybox"`, fmt.Sprintf("image = %q", sandboxtest.Image)))
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-func TestTheExampleConforms(t *testing.T) { conforms(t, example) }
+func TestTheExampleConforms(t *testing.T) { conforms(t, sandboxtest.DockerDriver) }
 
 func TestKubernetesConforms(t *testing.T) { conforms(t, kubernetes) }
 
 // kubernetes builds plugins/kubernetes and its fake cluster, and returns the folder of the plugin.
-func kubernetes(t *testing.T) string {
+func kubernetes(t testing.TB) string {
 	t.Helper()
 	need.Source(t)
 	dir, source := t.TempDir(), "../../../plugins/kubernetes"
@@ -82,7 +57,7 @@ func kubernetes(t *testing.T) string {
 }
 
 // conforms makes the checks for a driver that is built by build.
-func conforms(t *testing.T, build func(*testing.T) string) {
+func conforms(t *testing.T, build func(testing.TB) string) {
 	t.Helper()
 	sandboxtest.Engine(t)
 	report, err := conform.Run(t.Context(), conform.Config{Dir: build(t), Config: suite.Config{Patience: 20 * time.Second, Slack: time.Minute}})
@@ -90,7 +65,7 @@ func conforms(t *testing.T, build func(*testing.T) string) {
 		t.Fatal(err)
 	}
 	for _, r := range report.Results {
-		if r.Outcome == suite.Fail || r.Outcome == suite.Skip && (strings.HasPrefix(r.Check, "container") || r.Check == "engine-gone") {
+		if r.Outcome == suite.Fail || r.Outcome == suite.Skip && (strings.HasPrefix(r.Check, "container") || strings.HasPrefix(r.Check, "engine-gone")) {
 			t.Errorf("%s %s: %s", r.Outcome, r.Check, r.Detail)
 		}
 	}
@@ -132,7 +107,7 @@ func drive(t *testing.T, dir string, lie map[string]string) *driven {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	plugins, err := plugin.New(plugin.Config{
 		Dir: filepath.Join(dir, "plugins"), StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "r"),
-		DevPaths: map[string]string{"docker-driver": example(t)}, Log: log,
+		DevPaths: map[string]string{"docker-driver": sandboxtest.DockerDriver(t)}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ type Folders struct {
 	Workspaces string // a folder for each session, shared by the host and its sandbox
 	Native     string // records of native sandboxes
 	engine     string // files for the container engine
+	images     string // unpacked archives of images for native sandboxes
 	homes      string // a HOME for each session's commands on the host; no tool, sandbox or mount reaches it
 	snapshots  string // what package snapshot keeps; the same holds for it
 }
@@ -22,7 +23,8 @@ type Folders struct {
 func FoldersOf(store string) Folders {
 	return Folders{
 		Workspaces: filepath.Join(store, "workspaces"), Native: filepath.Join(store, "sandboxes"), engine: filepath.Join(store, "engine"),
-		homes: filepath.Join(store, "homes"), snapshots: filepath.Join(store, "snapshots"),
+		images: filepath.Join(store, "images"),
+		homes:  filepath.Join(store, "homes"), snapshots: filepath.Join(store, "snapshots"),
 	}
 }
 

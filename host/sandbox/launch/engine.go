@@ -133,11 +133,11 @@ func (e *engine) mountRules(ctx context.Context) (mounts.Rules, error) {
 	if err != nil {
 		return rules, err
 	}
-	socket, local := strings.CutPrefix(engine.Address, "unix://")
-	if !local {
+	if !e.Driver.Binds() {
 		return rules, fmt.Errorf("%w: the engine at %s is on another machine and cannot mount folders of this one: remove mounts from [sandbox]",
 			machine.ErrUnavailable, engine.Address)
 	}
+	socket := strings.TrimPrefix(engine.Address, "unix://")
 	rules.Secret = append(append([]string{socket, e.WorkspaceRoot}, rules.Secret...), engine.DataRoot)
 	return rules, nil
 }

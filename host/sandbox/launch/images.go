@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -70,6 +72,8 @@ var errNoBuilder = errors.New("packages, binaries, dockerfile and compose need a
 func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
 	recipe := s.Recipe()
 	switch {
+	case recipe.Strategy() == image.AsIs && filepath.IsAbs(s.Image):
+		return s.Image, is.engine.checkFiles(s.Image)
 	case recipe.Strategy() == image.AsIs:
 		return s.Image, nil
 	case is.builder == nil:
@@ -83,6 +87,22 @@ func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return ref, nil
+}
+
+// checkFiles refuses a folder as an image that no sandbox may see. Of an archive a sandbox sees nothing but what is unpacked.
+func (e *engine) checkFiles(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil // the driver reports it
+	}
+	var rules mounts.Rules
+	if e.MountRules != nil {
+		rules = e.MountRules()
+	}
+	rules.Roots, rules.Secret = []string{path}, append([]string{e.WorkspaceRoot}, rules.Secret...)
+	if _, err := rules.Check(path); err != nil {
+		return fmt.Errorf("%w: image of [sandbox] may not be %w", machine.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // Rebuild builds the specification's image again, and removes the previous images of the same settings unless a container needs them.

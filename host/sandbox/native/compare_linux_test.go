@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -27,14 +28,17 @@ import (
 // the kill ladder, the file API, the proxy and sessions, which a launcher of single commands does not have; bombs could harm the machine.
 var compared = []string{"/proc, /sys", "engine socket", "namespaces", "setuid", "kernel keyring", "env leak"}
 
+// comparedProbes are attacks of other rows.
+var comparedProbes = []string{"network/raw-socket", "network/packet-socket"}
+
 // launcher is another sandbox, which starts one command.
 type launcher struct {
 	name, program string
 	// args precede the shell's; files are written first, by their names below the home folder. WORK and HOME stand for folders.
-	args  []string
-	files map[string]string
-	work  string
-	home  string
+	args             []string
+	files            map[string]string
+	listed           []string // args that let programs reach *.flynn.example; nil if it has no such list
+	work, home, temp string
 }
 
 // launchers are the others, with the strictest settings that their manuals recommend for a command without a network.
@@ -44,11 +48,17 @@ var launchers = []launcher{
 		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
 		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", "WORK", "/workspace", "--chdir", "/workspace", "--",
 	}},
-	{name: "sandbox-runtime", program: "srt", args: []string{"--settings", "HOME/srt.json", "-c"}, files: map[string]string{
-		"srt.json": `{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":["HOME"],"allowWrite":["WORK"],"denyWrite":[]}}`, "tmp/none": "",
-	}},
-	{name: "Codex", program: "codex", args: []string{"sandbox", "-c", `sandbox_mode="workspace-write"`, "--"}, files: map[string]string{".codex/config.toml": "", "tmp/none": ""}},
+	{name: "sandbox-runtime", program: "srt", args: []string{"--settings", "HOME/srt.json", "-c"}, listed: []string{"--settings", "HOME/listed.json", "-c"},
+		files: map[string]string{"srt.json": fmt.Sprintf(srtSettings, ""), "listed.json": fmt.Sprintf(srtSettings, `"*.flynn.example"`)}},
+	{name: "Codex", program: "codex", args: []string{"sandbox", "-c", `sandbox_mode="workspace-write"`, "--"},
+		listed: []string{
+			"sandbox", "-c", `sandbox_mode="workspace-write"`, "-c", "sandbox_workspace_write.network_access=true", "-c", "features.network_proxy.enabled=true",
+			"-c", `features.network_proxy.domains={ "*.flynn.example" = "allow" }`, "--",
+		},
+		files: map[string]string{".codex/config.toml": ""}},
 }
+
+const srtSettings = `{"network":{"allowedDomains":[%s],"deniedDomains":[]},"filesystem":{"denyRead":["HOME"],"allowWrite":["WORK"],"denyWrite":[]}}`
 
 // Exec implements selftest.Target.
 func (l launcher) Exec(ctx context.Context, c machine.Command) (machine.Result, error) {
@@ -64,7 +74,7 @@ func (l launcher) Exec(ctx context.Context, c machine.Command) (machine.Result, 
 		args = append(args, "/bin/bash", "-c", c.Script)
 	}
 	cmd := exec.CommandContext(ctx, l.program, args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = l.work, append(os.Environ(), "HOME="+l.home, "TMPDIR="+l.home+"/tmp"), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = l.work, append(os.Environ(), "HOME="+l.home, "TMPDIR="+l.temp), time.Second
 	var out, err bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &err
 	failed := cmd.Run()
@@ -72,6 +82,15 @@ func (l launcher) Exec(ctx context.Context, c machine.Command) (machine.Result, 
 		return machine.Result{}, failed
 	}
 	return machine.Result{Stdout: out.Bytes(), Stderr: err.Bytes(), ExitCode: cmd.ProcessState.ExitCode()}, nil
+}
+
+// withList is the launcher with its list; nil if it has none.
+func (l launcher) withList() selftest.Target {
+	if l.listed == nil {
+		return nil
+	}
+	l.args = l.listed
+	return l
 }
 
 func (l launcher) fill(text string) string {
@@ -95,7 +114,7 @@ func TestComparison(t *testing.T) {
 	if !need.Required("compare") {
 		t.Skip("FLYNN_TEST_REQUIRE=compare compares with other sandboxes")
 	}
-	if !asUser(t) {
+	if !asUser(t, hostNetwork...) {
 		return
 	}
 	t.Setenv("FLYNN_COMPARED_TOKEN", "a secret of the environment")
@@ -105,11 +124,7 @@ func TestComparison(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	socket, err := net.Listen("unix", filepath.Join(outside, "engine"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	host := openHost(t, filepath.Join(outside, "engine"))
 	var c selftest.Config
 	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
@@ -120,36 +135,52 @@ func TestComparison(t *testing.T) {
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "sandbox\theld\tweak\tfailed\tfirst command\tfurther command")
-	row := func(name string, target selftest.Target, first, again time.Duration) (failed []string) {
-		if err := target.WriteFile(t.Context(), "flynn-probe", probe, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		held, weak := 0, 0
-		for _, p := range attacks(outside) {
-			f, err := p.Run(t.Context(), &selftest.Subject{Target: target, Outside: outside, Spec: small})
-			if err != nil || f.Status == selftest.Fail {
-				failed = append(failed, strings.TrimSuffix(fmt.Sprintf("%s: %s %v", p.Name, f.Detail, err), " <nil>"))
-				continue
+	fmt.Fprintln(w, "sandbox\theld\tweak\tfailed\tbehind an allowlist: held\tfailed\tfirst command\tfurther command")
+	row := func(name string, target, listed selftest.Target, first, again time.Duration) (failed []string) {
+		try := func(target selftest.Target, probes []selftest.Probe) (held, weak int) {
+			if err := target.WriteFile(t.Context(), "flynn-probe", probe, 0o755); err != nil {
+				t.Fatal(err)
 			}
-			if f.Status == selftest.Weak {
-				weak++
-			} else {
-				held++
+			for _, p := range probes {
+				f, err := p.Run(t.Context(), &selftest.Subject{Target: target, Outside: outside, Spec: small})
+				switch {
+				case err != nil || f.Status == selftest.Fail:
+					failed = append(failed, strings.TrimSuffix(fmt.Sprintf("%s: %s %v", p.Name, f.Detail, err), " <nil>"))
+				case f.Status == selftest.Weak:
+					weak++
+				default:
+					held++
+				}
 			}
+			return held, weak
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f ms\t%.1f ms\n", name, held, weak, len(failed), ms(first), ms(again))
+		held, weak := try(target, attacks(outside, host))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t", name, held, weak, len(failed))
+		if works(t, name, listed) {
+			before := len(failed)
+			held, _ := try(listed, listAttacks(host))
+			fmt.Fprintf(w, "%d\t%d\t", held, len(failed)-before)
+		} else {
+			fmt.Fprint(w, "-\t-\t")
+		}
+		fmt.Fprintf(w, "%.1f ms\t%.1f ms\n", ms(first), ms(again))
 		return failed
 	}
+	host.mustBeOpen(t)
 	m := manager(t)
 	first, again := timed(t, func(i int) (selftest.Target, error) {
 		return m.Get(t.Context(), message.WorkspaceKey(fmt.Sprintf("web:compared-%d", i)), "default", small)
 	})
-	s, err := m.Get(t.Context(), "web:compared", "default", small)
-	if err != nil {
-		t.Fatal(err)
+	get := func(key message.WorkspaceKey, of spec.Spec) *sandbox.Session {
+		s, err := m.Get(t.Context(), key, "default", of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	if failed := row("Flynn, native", s, first, again); len(failed) > 0 {
+	listed := small
+	listed.Network, listed.Allowlist = "allowlist", []string{"*.flynn.example"}
+	if failed := row("Flynn, native", get("web:compared", small), get("web:listed", listed), first, again); len(failed) > 0 {
 		t.Errorf("attacks succeeded: %q", failed)
 	}
 	for _, l := range launchers {
@@ -157,7 +188,7 @@ func TestComparison(t *testing.T) {
 			t.Logf("%s is not installed: %v", l.name, err)
 			continue
 		}
-		l.work, l.home = t.TempDir(), t.TempDir()
+		l.work, l.home, l.temp = t.TempDir(), t.TempDir(), t.TempDir()
 		for name, text := range l.files {
 			path := filepath.Join(l.home, name)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(l.fill(text)), 0o600)); err != nil {
@@ -169,32 +200,37 @@ func TestComparison(t *testing.T) {
 			continue
 		}
 		first, again := timed(t, func(int) (selftest.Target, error) { return l, nil })
-		t.Logf("%s: %q", l.name, row(l.name, l, first, again))
+		t.Logf("%s: %q", l.name, row(l.name, l, l.withList(), first, again))
 	}
 	w.Flush()
 	t.Logf("%s, %s\n%s", time.Now().UTC().Format(time.DateOnly), versions(), table.String())
 }
 
 // attacks are those that are compared, and two whose like in the suite need a session of Flynn.
-func attacks(outside string) []selftest.Probe {
+func attacks(outside string, h host) []selftest.Probe {
 	all := slices.DeleteFunc(selftest.Probes(), func(p selftest.Probe) bool {
-		return !slices.Contains(compared, p.Row) || p.Name == "leak/environment" || p.Name == "leak/next-command"
+		return !slices.Contains(compared, p.Row) && !slices.Contains(comparedProbes, p.Name) || p.Name == "leak/environment" || p.Name == "leak/next-command"
 	})
-	own := func(name, script, breach string) selftest.Probe {
-		return selftest.Probe{Name: name, Run: func(ctx context.Context, s *selftest.Subject) (selftest.Finding, error) {
-			r, err := s.Target.Exec(ctx, machine.Command{Script: script})
-			if err == nil && strings.Contains(string(r.Stdout), breach) {
-				return selftest.Finding{Status: selftest.Fail, Detail: "it shows " + breach}, nil
-			}
-			return selftest.Finding{Status: selftest.Pass}, err
-		}}
-	}
 	network, _ := os.Readlink("/proc/self/ns/net")
-	return append(all,
+	all = append(all,
 		own("leak/environment", "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'", "a secret of the environment"),
 		own("files/another-folder", "cat "+outside+"/secret", "flynn self-test secret"),
 		own("network/of-the-host", "readlink /proc/self/ns/net", network),
+		own("network/netlink", "/usr/sbin/ip link add flynn0 type dummy && echo an interface was added; /usr/sbin/ip address add 10.9.9.9/32 dev lo && echo an interface was added",
+			"an interface was added"),
 	)
+	return append(all, hostAttacks(h)...)
+}
+
+// own is an attack by a script, which fails if it prints breach.
+func own(name, script, breach string) selftest.Probe {
+	return selftest.Probe{Name: name, Run: func(ctx context.Context, s *selftest.Subject) (selftest.Finding, error) {
+		r, err := s.Target.Exec(ctx, machine.Command{Script: script})
+		if err == nil && strings.Contains(string(r.Stdout), breach) {
+			return selftest.Finding{Status: selftest.Fail, Detail: "it shows " + breach}, nil
+		}
+		return selftest.Finding{Status: selftest.Pass}, err
+	}}
 }
 
 // timed returns the medians of a first command and of a further one.

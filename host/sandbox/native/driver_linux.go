@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/native/imagefiles"
 	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
@@ -22,6 +23,7 @@ type Driver struct {
 	folder string
 	find   func() (string, error) // the supervisor
 	groups *groups
+	images *imagefiles.Store
 	ids    ids
 
 	probing sync.Mutex // guards works and failed
@@ -34,7 +36,14 @@ type Driver struct {
 	mu     sync.Mutex
 	lives  map[string]*life // by id
 	waits  map[string]*stream
-	wishes map[string]driver.Container
+	wishes map[string]wish
+}
+
+// wish is a sandbox that was created and not started. Nothing of it is on the disk yet.
+type wish struct {
+	driver.Container
+	image   imagefiles.Image // without a root, it is the host's files
+	created time.Time
 }
 
 // failure is the result of the last probe that failed.
@@ -52,7 +61,8 @@ func New(c Config) (*Driver, error) {
 	}
 	return &Driver{
 		folder: c.Folder, find: c.Supervisor, groups: openGroups("flynn-sandboxes"), ids: findIDs(),
-		lives: map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]driver.Container{},
+		images: imagefiles.New(c.Images, imagefiles.Limits{}),
+		lives:  map[string]*life{}, waits: map[string]*stream{}, wishes: map[string]wish{},
 	}, nil
 }
 
@@ -109,23 +119,33 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(_ context.Context, c driver.Container) (string, error) {
+func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error) {
 	if err := check(c); err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	if err := driver.Without(d.groups.lacks(), c.BestEffort); err != nil {
 		return "", err
 	}
+	id := cmp.Or(c.Key, c.Name)
+	if err := valid(id); err != nil {
+		return "", err
+	}
+	var image imagefiles.Image
+	if filepath.IsAbs(c.Image) {
+		var err error
+		if image, err = d.images.Open(ctx, c.Image); err != nil {
+			return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	id := cmp.Or(c.Key, c.Name)
 	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
 		return id, nil
 	}
-	if err := d.write(id, record{Name: c.Name, Labels: c.Labels, Created: time.Now()}); err != nil {
-		return "", err
+	if c.Network == "none" {
+		d.server.prepare()
 	}
-	d.wishes[id] = c
+	d.wishes[id] = wish{c, image, time.Now()}
 	return id, nil
 }
 
@@ -162,7 +182,8 @@ func (d *Driver) Attach(_ context.Context, id string, stderr io.Writer) (driver.
 	return s, nil
 }
 
-// Start implements driver.Driver.
+// Start implements driver.Driver. It returns while the sandbox still sets itself up; a failure of that is one of the stream. The record is
+// written meanwhile, first without the process and then with it.
 func (d *Driver) Start(ctx context.Context, id string) error {
 	d.mu.Lock()
 	c, ok := d.wishes[id]
@@ -173,19 +194,21 @@ func (d *Driver) Start(ctx context.Context, id string) error {
 	if !ok || s == nil {
 		return fmt.Errorf("start sandbox %s: it was not created, was started, or is not attached", id)
 	}
-	l, err := d.launch(ctx, id, d.within(id, c), c, s)
-	if err != nil {
+	r := record{Name: c.Name, Labels: c.Labels, Created: c.created}
+	written := make(chan error, 1)
+	go func() { written <- d.write(id, r) }()
+	l, err := d.launch(ctx, id, d.within(c.Container, c.image), c.Container, s)
+	if noted := <-written; err != nil || noted != nil {
+		if err == nil {
+			err = errors.Join(noted, l.end(ctx))
+		}
 		return fmt.Errorf("%w: start a native sandbox: %w", machine.ErrUnavailable, err)
 	}
 	d.mu.Lock()
 	d.lives[id] = l
 	d.mu.Unlock()
-	r, err := d.read(id)
-	if err == nil {
-		r.PID, r.Began = l.pid, l.began
-		err = d.write(id, r)
-	}
-	return err
+	r.PID, r.Began = l.pid, l.began
+	return d.write(id, r)
 }
 
 // Remove implements driver.Driver.
@@ -195,11 +218,15 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 	}
 	d.mu.Lock()
 	l, s := d.lives[id], d.waits[id]
+	_, wished := d.wishes[id]
 	delete(d.wishes, id)
 	delete(d.waits, id)
 	d.mu.Unlock()
 	if s != nil {
 		s.abandon()
+	}
+	if wished {
+		return nil
 	}
 	if l == nil {
 		r, err := d.read(id)
@@ -224,6 +251,11 @@ func (d *Driver) List(_ context.Context, instance string) ([]driver.Owned, error
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	for id, w := range d.wishes {
+		records[id] = record{Name: w.Name, Labels: w.Labels, Created: w.created}
+	}
+	d.mu.Unlock()
 	var owned []driver.Owned
 	for id, r := range records {
 		state := "created"
@@ -237,6 +269,3 @@ func (d *Driver) List(_ context.Context, instance string) ([]driver.Owned, error
 	slices.SortFunc(owned, func(a, b driver.Owned) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return driver.OwnedBy(instance, owned), nil
 }
-
-// root is the folder on which a sandbox mounts its files.
-func (d *Driver) root(id string) string { return filepath.Join(d.folder, id, "root") }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/ps"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/native/imagefiles"
 	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
@@ -27,18 +28,23 @@ var hostFiles = []string{
 	"/etc/terminfo", "/etc/fonts", "/etc/java", "/etc/perl", "/etc/python3",
 }
 
-// within returns the inside of a sandbox.
-func (d *Driver) within(id string, c driver.Container) within.Config {
+// within returns the inside of a sandbox. An image has users and names of its own, of which an engine replaces those of hosts alone.
+func (d *Driver) within(c driver.Container, image imagefiles.Image) within.Config {
 	w := within.Config{
-		Root: d.root(id), Argv: c.Entrypoint, Host: hostFiles, Loopback: c.Network != "host", CPUs: c.CPUs,
+		Root: d.folder, Image: image.Root, Env: image.Env, Argv: c.Entrypoint, Loopback: c.Network != "host", CPUs: c.CPUs,
 		Files: []within.File{
-			{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-			{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
 			{Path: "/etc/hosts", Text: hosts(c.Hosts)},
-			{Path: "/etc/nsswitch.conf", Text: "passwd: files\ngroup: files\nhosts: files dns\n"},
-			{Path: "/etc/resolv.conf"},
+			{Path: "/etc/resolv.conf", Text: resolver(c.Network)},
 			{Path: "/etc/hostname", Text: "sandbox\n"},
 		},
+	}
+	if image.Root == "" {
+		w.Host = hostFiles
+		w.Files = append(w.Files,
+			within.File{Path: "/etc/passwd", Text: "root:x:0:0:root:/root:/usr/sbin/nologin\n" + userLine(c) + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+			within.File{Path: "/etc/group", Text: "root:x:0:\nnogroup:x:65534:\n"},
+			within.File{Path: "/etc/nsswitch.conf", Text: "passwd: files\ngroup: files\nhosts: files dns\n"},
+		)
 	}
 	if c.PidsLimit > 0 {
 		w.Processes = uint64(c.PidsLimit + driver.OwnTasks)
@@ -46,20 +52,22 @@ func (d *Driver) within(id string, c driver.Container) within.Config {
 	for _, m := range c.Mounts {
 		w.Mounts = append(w.Mounts, within.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Alone: m.Alone, Bytes: m.Bytes})
 	}
-	if c.Network == "host" {
-		w.Host = append(w.Host[:len(w.Host):len(w.Host)], "/etc/resolv.conf")
-		w.Files = slicesWithout(w.Files, "/etc/resolv.conf")
-	}
 	return w
 }
 
-func slicesWithout(files []within.File, path string) (out []within.File) {
-	for _, f := range files {
-		if f.Path != path {
-			out = append(out, f)
-		}
+// maxResolver bounds the host's file of name servers in bytes.
+const maxResolver = 16 << 10
+
+// resolver returns the name servers of a sandbox: with the host's network they are the host's, as far as they can be read.
+func resolver(network string) string {
+	if network != "host" {
+		return ""
 	}
-	return out
+	text, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return ""
+	}
+	return string(text[:min(len(text), maxResolver)])
 }
 
 // userLine returns the line of the workload's user, who owns the workspace.
@@ -86,7 +94,7 @@ func hosts(more []string) string {
 	return text
 }
 
-// launch starts the first process of a sandbox and returns once its supervisor executes.
+// launch starts the first process of a sandbox, and returns while it still sets itself up.
 func (d *Driver) launch(ctx context.Context, id string, w within.Config, c driver.Container, s *stream) (l *life, err error) {
 	defer func() {
 		if err != nil {
@@ -104,7 +112,7 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 	if err != nil {
 		return nil, err
 	}
-	files := append([]*os.File{s.inFar, s.outFar, s.far}, members...)
+	files := append([]*os.File{s.inFar, s.outFar, s.far, s.repFar}, members...)
 	if folder != nil {
 		files = append(files, folder)
 	}
@@ -213,7 +221,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		return err
 	}
 	c := driver.Container{Key: id, Network: "none", PidsLimit: 8}
-	w := d.within(id, c)
+	w := d.within(c, imagefiles.Image{})
 	w.Probe = true
 	l, err := d.launch(ctx, id, w, c, s)
 	if err != nil {
@@ -223,7 +231,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	defer s.Close()
 	select {
 	case <-l.gone:
-		return nil
+		return s.outcome()
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), l.end(context.WithoutCancel(ctx)))
 	}

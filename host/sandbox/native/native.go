@@ -7,14 +7,17 @@
 // finds the users and groups, launch_linux.go describes the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
 // record (record_linux.go), which names its process and when that began.
 //
-// This driver has no images, volumes, services and other runtimes, and no networks but none, host and the proxy. Capabilities has the limits
-// that it cannot hold on a machine.
+// An image that is an absolute path names a folder or an archive (package imagefiles) whose files the sandbox sees in place of the host's; every
+// other image stands for the host's. This driver has no volumes, services and other runtimes, and no networks but none, host and the proxy.
+// Capabilities has the limits that it cannot hold on a machine.
 package native
 
 // Config configures a Driver.
 type Config struct {
 	// Folder keeps the records of sandboxes; two instances must not share one.
 	Folder string
+	// Images keeps the unpacked archives of images.
+	Images string
 	// Supervisor finds flynn-sandboxd. It is called when the first sandbox is made.
 	Supervisor func() (string, error)
 }

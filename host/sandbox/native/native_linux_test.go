@@ -33,7 +33,7 @@ const instance = "test-native"
 // open returns a driver, or skips the test where the system does not allow native sandboxes.
 func open(t testing.TB, folder string) *native.Driver {
 	t.Helper()
-	d, err := native.New(native.Config{Folder: folder, Supervisor: supervisor})
+	d, err := native.New(native.Config{Folder: folder, Images: folder + "-images", Supervisor: supervisor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +47,20 @@ func supervisor() (string, error) { return program.FindSupervisor(slog.New(slog.
 // small is a specification; native sandboxes have no image.
 var small = spec.Spec{Image: "none", MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, BestEffort: true, Timeout: 30 * time.Second}
 
-func manager(t testing.TB) *sandbox.Manager {
+func manager(t testing.TB, adjust ...func(*sandbox.Config)) *sandbox.Manager {
 	t.Helper()
 	d := open(t, t.TempDir())
 	path, err := supervisor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := sandbox.New(sandbox.Config{
+	c := sandbox.Config{
 		Driver: d, Instance: instance, WorkspaceRoot: t.TempDir(), Supervisor: path, Spec: small, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	}
+	for _, a := range adjust {
+		a(&c)
+	}
+	m, err := sandbox.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +152,7 @@ func TestSelfTestHolds(t *testing.T) {
 	if testing.Short() || !isolate.Test(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestSelfTestHoldsForAUser attacks the sandbox of a user who may use no other ids, and whose process may not gain privileges.
@@ -156,7 +160,7 @@ func TestSelfTestHoldsForAUser(t *testing.T) {
 	if testing.Short() || !asUser(t) {
 		return
 	}
-	attack(t)
+	attack(t, small.Image)
 }
 
 // TestAUserSees is TestWhatASandboxSees for such a user.
@@ -166,8 +170,9 @@ func TestAUserSees(t *testing.T) {
 	}
 }
 
-// asUser runs the calling test again as a user without ranges of ids, and reports whether this is that run.
-func asUser(t *testing.T) bool {
+// asUser runs the calling test again as a user without ranges of ids, and reports whether this is that run. setup are commands that root runs
+// first; if there are any, network and mounts are the test's own.
+func asUser(t *testing.T, setup ...string) bool {
 	t.Helper()
 	const again, id = "FLYNN_TEST_AS_USER", "54321"
 	if os.Getenv(again) != "" {
@@ -199,8 +204,12 @@ func asUser(t *testing.T) bool {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.Chmod(filepath.Join(dir, "tmp"), 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs", filepath.Join(dir, "native.test"), "-test.run=^"+t.Name()+"$", "-test.v")
+	args := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
+	if len(setup) > 0 {
+		args = append(args, "--net", "sh", "-e", "-c", strings.Join(append(setup, `exec "$@"`), "\n"), "sh")
+	}
+	args = append(args, "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs", filepath.Join(dir, "native.test"), "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.Command("unshare", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), again+"=1", "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"))
 	out, err := cmd.CombinedOutput()
@@ -211,10 +220,11 @@ func asUser(t *testing.T) bool {
 	return false
 }
 
-func attack(t *testing.T) {
+func attack(t *testing.T, image string) {
 	t.Helper()
 	d := open(t, t.TempDir())
 	c := selftest.Config{Driver: d, Spec: small, Dir: t.TempDir()}
+	c.Spec.Image = image
 	if err := selftest.FindPrograms(&c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,17 @@ type record struct {
 
 const recordName = "sandbox.json"
 
-// write replaces a record as a whole.
-func (d *Driver) write(id string, r record) error {
+// valid returns an error if an id cannot be the name of a folder.
+func valid(id string) error {
 	if !filepath.IsLocal(id) || filepath.Base(id) != id {
 		return fmt.Errorf("keep a sandbox: %q is not a name", id)
 	}
-	if err := os.MkdirAll(d.root(id), 0o700); err != nil {
+	return nil
+}
+
+// write replaces a record as a whole.
+func (d *Driver) write(id string, r record) error {
+	if err := os.MkdirAll(filepath.Join(d.folder, id), 0o700); err != nil {
 		return fmt.Errorf("keep a sandbox: %w", err)
 	}
 	text, err := json.Marshal(r)
@@ -68,6 +73,14 @@ func (d *Driver) records() (map[string]record, error) {
 
 // idOf returns the id of a sandbox that has this id or name, or "".
 func (d *Driver) idOf(idOrName string) string {
+	d.mu.Lock()
+	for id, w := range d.wishes {
+		if id == idOrName || w.Name == idOrName {
+			d.mu.Unlock()
+			return id
+		}
+	}
+	d.mu.Unlock()
 	records, _ := d.records()
 	if _, ok := records[idOrName]; ok {
 		return idOrName
@@ -80,11 +93,11 @@ func (d *Driver) idOf(idOrName string) string {
 	return ""
 }
 
-// erase removes a record. The root is empty: what was mounted on it is gone with the process.
+// erase removes a record, with the folder that earlier versions mounted a view on.
 func (d *Driver) erase(id string) error {
 	folder := filepath.Join(d.folder, id)
 	var all error
-	for _, name := range []string{filepath.Join(folder, recordName), d.root(id), folder} {
+	for _, name := range []string{filepath.Join(folder, recordName), filepath.Join(folder, "root"), folder} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}

@@ -32,7 +32,8 @@ const replyTimeout = 15 * time.Second
 // endTimeout bounds the time until the server ends by itself.
 const endTimeout = 2 * time.Second
 
-// start has a process started with these files, of which the last one is a control group's folder if r says so. The files stay open.
+// start has a process started with these files, of which the last one is a control group's folder if r says so, and returns before it is set up.
+// The files stay open.
 func (s *server) start(ctx context.Context, program string, r within.Request, files ...*os.File) (pid int, process *os.File, err error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *server) start(ctx context.Context, program string, r within.Request, fi
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
-	err = s.send(program, text, unix.UnixRights(fds...))
+	err = s.send(program, within.Config{IDs: r.Config.IDs, Single: r.Config.Single}, text, unix.UnixRights(fds...))
 	far.Close()
 	if err != nil {
 		return 0, nil, err
@@ -58,14 +59,23 @@ func (s *server) start(ctx context.Context, program string, r within.Request, fi
 	return receive(ctx, reply)
 }
 
+// prepare tells the server, if it runs, that a request is about to come.
+func (s *server) prepare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		_, _ = s.conn.Write([]byte(within.Prepare)) // the request reports a failure
+	}
+}
+
 // send sends a request to the server, which it starts if it does not run.
-func (s *server) send(program string, text, rights []byte) error {
+func (s *server) send(program string, ids within.Config, text, rights []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for first := true; ; first = false {
 		started := s.conn == nil
 		if started {
-			if err := s.run(program); err != nil {
+			if err := s.run(program, ids); err != nil {
 				return err
 			}
 		}
@@ -81,8 +91,12 @@ func (s *server) send(program string, text, rights []byte) error {
 	}
 }
 
-// run starts the server. s.mu is held.
-func (s *server) run(program string) error {
+// run starts the server for sandboxes with these ids. s.mu is held.
+func (s *server) run(program string, ids within.Config) error {
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
 	near, far, err := socketPair()
 	if err != nil {
 		return err
@@ -103,6 +117,7 @@ func (s *server) run(program string) error {
 		defer close(gone)
 		_ = cmd.Wait()
 	}()
+	_, _ = near.Write(text) // a server that is gone takes no request either
 	return nil
 }
 

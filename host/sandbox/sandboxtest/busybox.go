@@ -29,8 +29,8 @@ func root(more func(w *tar.Writer) error) io.Reader {
 	return r
 }
 
-// busyboxRoot contains only busybox.
-func busyboxRoot() io.Reader { return root(func(*tar.Writer) error { return nil }) }
+// BusyboxRoot returns a root file system that contains only busybox, as an uncompressed tar.
+func BusyboxRoot() io.Reader { return root(func(*tar.Writer) error { return nil }) }
 
 // digest returns a name for an image that depends on its parts.
 func digest(parts ...any) string {

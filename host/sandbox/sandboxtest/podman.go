@@ -51,6 +51,7 @@ func Podman(t testing.TB) Host {
 	cmd := exec.Command("podman", "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--runtime", runtime,
 		"--cgroup-manager", "cgroupfs", "--events-backend", "file", "system", "service", "--time=0", "unix://"+socket)
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
+	cmd.Dir = dir // where conmon writes a file when a container runs out of memory
 	cmd.Stdout, cmd.Stderr = log, log
 	need.Part(t, "podman", cmd.Start())
 	t.Cleanup(func() {
@@ -66,7 +67,7 @@ func Podman(t testing.TB) Host {
 	})
 	need.Part(t, "podman", answers(t, "unix://"+socket))
 	h := connect(t, "unix://"+socket)
-	need.Part(t, "podman", importImage(t.Context(), h.API, Image, busyboxRoot))
+	need.Part(t, "podman", importImage(t.Context(), h.API, Image, BusyboxRoot))
 	return h
 }
 

@@ -47,7 +47,7 @@ func OwnIn(t testing.TB, dir string, args ...string) *Private {
 		need.Part(t, "docker", fmt.Errorf("second engine: %w", err))
 	}
 	p.Host = connect(t, p.Address())
-	need.Part(t, "docker", importImage(t.Context(), p.API, Image, busyboxRoot))
+	need.Part(t, "docker", importImage(t.Context(), p.API, Image, BusyboxRoot))
 	return p
 }
 

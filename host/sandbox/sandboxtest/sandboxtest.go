@@ -40,7 +40,7 @@ type Host struct {
 func Engine(t testing.TB) Host {
 	t.Helper()
 	h := connect(t, "")
-	need.Part(t, "docker", importImage(t.Context(), h.API, Image, busyboxRoot))
+	need.Part(t, "docker", importImage(t.Context(), h.API, Image, BusyboxRoot))
 	return h
 }
 

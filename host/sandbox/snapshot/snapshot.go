@@ -241,7 +241,7 @@ func (s *Store) Sessions() (all []message.WorkspaceKey, err error) {
 			failed = json.Unmarshal(text, &of)
 		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("read snapshots: %w", failed))
+			err = errors.Join(err, fmt.Errorf("read snapshots: %s: %w", name, failed))
 			continue
 		}
 		all = append(all, of.Session)
@@ -249,11 +249,15 @@ func (s *Store) Sessions() (all []message.WorkspaceKey, err error) {
 	return all, err
 }
 
-// Remove removes the snapshots of a session.
+// Remove removes the snapshots of a session. An undo that was interrupted is not completed any more: see Pending.
 func (s *Store) Remove(session message.WorkspaceKey) error {
 	one, err := s.open(session)
 	if err == nil {
 		defer one.unlock()
+	}
+	// First: without the snapshots, Recover would leave half of the undo.
+	if err := os.Remove(s.journalOf(session)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove snapshots: %w", err)
 	}
 	return removeall.Folder(s.path(session))
 }

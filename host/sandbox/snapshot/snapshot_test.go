@@ -636,3 +636,27 @@ func TestRemove(t *testing.T) {
 		t.Errorf("left %q", left)
 	}
 }
+
+// TestRemoveAfterACrash removes the snapshots of a session whose undo was interrupted: the next start must not go on with it, nor make its
+// workspace again.
+func TestRemoveAfterACrash(t *testing.T) {
+	h := newHouse(t)
+	h.turn("t1", func() { h.write("a", "x") })
+	code := h.plan(1).Code
+	h.step = func(name string) error {
+		if name != "journal" {
+			return errKilled
+		}
+		return nil
+	}
+	if _, err := h.Undo(t.Context(), session, Request{Code: code, By: "web:owner"}); !errors.Is(err, errKilled) || !h.Pending(session) {
+		t.Fatalf("%v, pending %t", err, h.Pending(session))
+	}
+	h.Store = New(h.Config)
+	h.must(os.RemoveAll(h.dir), h.Remove(session))
+	all, err := h.Recover()
+	h.must(err)
+	if _, err := os.Lstat(h.dir); len(all) > 0 || h.Pending(session) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d undos go on, pending %t, the workspace: %v", len(all), h.Pending(session), err)
+	}
+}

@@ -291,6 +291,12 @@ func (s *set) clearDrafts(put []file) {
 	}
 }
 
+// Pending reports whether an undo of a session was interrupted, or is not recorded.
+func (s *Store) Pending(session message.WorkspaceKey) bool {
+	_, err := os.Lstat(s.journalOf(session))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Recorded ends an undo that its caller has recorded.
 func (s *Store) Recorded(u Undone) error {
 	err := os.Remove(s.journalOf(u.Session))

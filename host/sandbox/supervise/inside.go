@@ -54,11 +54,18 @@ func statusField(status []byte, name string) string {
 
 // mountPath decodes spaces, tabs, line feeds and backslashes, which the kernel writes as a backslash and three octal digits.
 func mountPath(field string) string {
+	if !strings.Contains(field, `\`) {
+		return field
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
 
-// isMount reports whether path is a mount point; see proc_pid_mountinfo(5).
+// isMount reports whether path is a mount point; see proc_pid_mountinfo(5). Since Linux 5.8 statx(2) says so in one call.
 func isMount(path string) bool {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &st) == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	}
 	info, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range bytes.Lines(info) {
 		if fields := strings.Fields(string(line)); len(fields) > 4 && mountPath(fields[4]) == path {

@@ -28,27 +28,12 @@ func keepToItself() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect the supervisor: %w", err)
 	}
-	// Commands would inherit them.
-	if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0); e != 0 {
-		return fmt.Errorf("protect the supervisor: %w", e)
-	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return fmt.Errorf("protect the supervisor: %w", err)
 	}
-	for n := uintptr(0); n < 32; n++ { // commands could not even be given them
-		if data[0].Permitted&(1<<n) == 0 {
-			continue
-		}
-		if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, n, 0, 0, 0, 0); e != 0 {
-			return fmt.Errorf("protect the supervisor: %w", e)
-		}
-	}
-	data[0].Inheritable, data[1].Inheritable = 0, 0
-	for _, set := range []*uint32{&data[0].Effective, &data[0].Permitted} {
-		*set &^= 1 << unix.CAP_SETPCAP // it was for that
-	}
+	data[0].Inheritable, data[1].Inheritable = 0, 0 // commands would inherit them; without them the ambient set is empty, too
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0); e != 0 {
 		return fmt.Errorf("protect the supervisor: %w", e)
 	}

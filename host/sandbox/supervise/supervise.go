@@ -176,8 +176,8 @@ func (s *supervisor) read(reader *frame.Reader) error {
 	}
 }
 
-// greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and answers with
-// the evidence of where this process runs.
+// greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and meanwhile answers
+// with the evidence of where this process runs.
 func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	f, err := reader.Next()
 	if err != nil {
@@ -207,6 +207,9 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	s.spawner.starts = s.scanner.starts
 	go s.spawner.reap()
+	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
+	parked := make(chan error, 1)
+	go func() { parked <- s.guard.park() }()
 	if s.files, err = openFiles(s.hello); err != nil {
 		return err
 	}
@@ -217,9 +220,6 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.disk, err = openDisk(s); err != nil {
 		return err
 	}
-	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	parked := make(chan error, 1)
-	go func() { parked <- s.guard.park() }()
 	openScratch(s.hello.Scratch)
 	openHeld()
 	s.shell = findShell()
@@ -235,12 +235,9 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	welcome.ControlSocket = s.changeStream()
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
-	if err := <-parked; err != nil {
-		return err
-	}
 	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
-	<-warm // before any command runs
-	return err
+	<-warm // before any command runs, as is what follows
+	return errors.Join(err, <-parked)
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.

@@ -23,6 +23,8 @@ func sandboxChecks() []Check {
 		{Name: "container-orphans", Run: containerOrphans, Next: "keep nothing in memory: find containers by their labels, also those that another process made"},
 		{Name: "container-refused", Run: containerRefused, Next: "answer what the capabilities do not have with FAILED_PRECONDITION, and make nothing"},
 		{Name: "container-image", Run: containerImage, Next: "answer an image that the engine does not have with NOT_FOUND: Create if it is known by then, otherwise Start or Endpoint"},
+		{Name: "container-slow", Run: containerSlow, Next: "end a call when its context does, and make a container only once for its key, also after a call that was given up"},
+		{Name: "engine-gone-midway", Run: engineGoneMidway, Next: "answer Start, Endpoint and Remove with UNAVAILABLE while the engine does not answer, and keep nothing in memory"},
 		{Name: "engine-gone", Run: engineGone, Next: "answer with UNAVAILABLE, at once, when the engine does not"},
 	}
 }
@@ -255,15 +257,7 @@ func containerImage(t *T) {
 }
 
 func engineGone(t *T) {
-	if len(t.plugin.Gone) == 0 {
-		t.Skip("%s names no settings with which no engine answers", t.plugin.Source)
-	}
-	p := t.unconfigured()
-	settings, secrets := t.Settings()
-	maps.Copy(settings, t.plugin.Gone)
-	if _, err := p.plugin.Configure(t.ctx, p.configure(settings, secrets)); err != nil {
-		t.Fail("configure: %w", err)
-	}
+	p := t.withoutEngine()
 	ctx, cancel := t.soon()
 	defer cancel()
 	if _, err := p.sandbox.Capabilities(ctx, &sandboxv1.CapabilitiesRequest{}); status.Code(err) != codes.Unavailable {

@@ -86,22 +86,15 @@ func describe(dir, pkg string) error {
 	return nil
 }
 
-// unraced are the packages that the justfile leaves out of the race detector, and why: with it, to compile a policy of Go's takes a busy
-// machine a minute.
-const unraced = "modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/tetratelabs/wazero/internal/engine/wazevo/ssa " +
-	"github.com/tetratelabs/wazero/internal/engine/wazevo/frontend github.com/tetratelabs/wazero/internal/engine/wazevo/backend/... " +
-	"github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
-
-// build builds a program, with the race detector when the tests have it.
+// build builds a program, with the race detector when the tests have it. Then FLYNN_TEST_UNRACED are the flags with which the justfile has
+// them compiled: with others, everything would be compiled once more.
 func build(out, pkg string, race bool) error {
 	if err := need.Sources(); err != nil {
 		return err
 	}
 	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-race=" + strconv.FormatBool(race)}
 	if race {
-		for pkg := range strings.FieldsSeq(unraced) {
-			args = append(args, "-gcflags="+pkg+"=-race=false")
-		}
+		args = append(args, strings.Fields(os.Getenv("FLYNN_TEST_UNRACED"))...)
 	}
 	cmd := exec.Command("go", append(args, "-o", out+"/", pkg)...)
 	cmd.Dir = root

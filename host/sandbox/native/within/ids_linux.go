@@ -2,16 +2,22 @@ package within
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // apply maps the ids of a process.
 func (m IDs) apply(pid int, single bool) error {
 	if m.Programs[0] == "" {
-		return m.write(pid, single)
+		proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(proc)
+		return m.write(proc, pid, single)
 	}
 	var failed [2]error
 	done := make(chan struct{})
@@ -34,17 +40,34 @@ func (m IDs) apply(pid int, single bool) error {
 }
 
 // write maps the ids without the system's programs. Where a user maps only himself, the kernel wants the right to set groups given up first.
-func (m IDs) write(pid int, single bool) error {
+// proc is the folder /proc.
+func (m IDs) write(proc, pid int, single bool) error {
 	groups := "allow"
 	if single {
 		groups = "deny"
 	}
 	for _, file := range []struct{ name, text string }{{"uid_map", lines(m.Users)}, {"setgroups", groups}, {"gid_map", lines(m.Groups)}} {
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file.name), []byte(file.text), 0); err != nil {
+		fd, err := unix.Openat(proc, strconv.Itoa(pid)+"/"+file.name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_, err = unix.Write(fd, []byte(file.text))
+			unix.Close(fd)
+		}
+		if err != nil {
 			return fmt.Errorf("map the ids of a sandbox: %w", err)
 		}
 	}
 	return nil
+}
+
+// inner returns the ids of a namespace in one that has these: they stay the same.
+func (m IDs) inner() IDs {
+	same := func(ranges []Range) (out []Range) {
+		for _, r := range ranges {
+			out = append(out, Range{Inside: r.Inside, Outside: r.Inside, Size: r.Size})
+		}
+		return out
+	}
+	return IDs{Users: same(m.Users), Groups: same(m.Groups)}
 }
 
 // lines are those of a file such as uid_map; see user_namespaces(7).

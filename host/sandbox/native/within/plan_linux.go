@@ -10,12 +10,19 @@ import (
 // plan is a list of system calls that turns a new process into the first one of a sandbox. It is made in advance, because that process is a
 // fork without Go's runtime, which could not even format a path (package rawfork).
 type plan struct {
-	calls   []call
-	steps   []string // what a group of calls does, for errors
-	keep    []any    // what the calls point to
-	paths   map[string]kind
-	root    int32 // descriptor of the view's root
-	failure [2]uint32
+	calls []call
+	doing *step
+	keep  []any // what the calls point to
+	paths map[string]kind
+	base  string // where the view is; "" once it is the root
+	root  int32  // descriptor of the view's root
+	errno uint32 // of the call that failed
+}
+
+// step is a group of calls, with a text that describes it in an error.
+type step struct {
+	text *byte
+	size uintptr
 }
 
 // call is one system call.
@@ -26,7 +33,7 @@ type call struct {
 	out     *int32    // where the result goes; may be nil
 	want    uintptr   // the result, unless 0
 	forgive forgive
-	step    uint32
+	step    *step
 }
 
 // forgive says which errors of a call are none.
@@ -39,12 +46,17 @@ const (
 	forgiveAll
 )
 
-// step begins a group of calls, which its name describes in an error.
-func (p *plan) step(doing string) { p.steps = append(p.steps, doing) }
+// newPlan returns an empty plan, for a view that is at base.
+func newPlan(base string, paths map[string]kind) *plan {
+	return &plan{paths: paths, base: base, calls: make([]call, 0, usualCalls)}
+}
+
+// step begins a group of calls, which a text describes in an error.
+func (p *plan) step(doing string) { p.doing = &step{unsafe.StringData(doing), uintptr(len(doing))} }
 
 // do adds a call.
 func (p *plan) do(number uintptr, args ...uintptr) *call {
-	c := call{number: number, step: uint32(len(p.steps) - 1)}
+	c := call{number: number, step: p.doing}
 	copy(c.args[:], args)
 	p.calls = append(p.calls, c)
 	return &p.calls[len(p.calls)-1]
@@ -62,6 +74,11 @@ func (p *plan) descriptor(number uintptr, args ...uintptr) (*call, *int32) {
 	c := p.do(number, args...)
 	c.out = fd
 	return c, fd
+}
+
+// openPath opens a folder of this process's files, following links.
+func (p *plan) openPath(path string, fd *int32) {
+	p.do(unix.SYS_OPENAT, uintptr(cwd), p.text(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC).out = fd
 }
 
 func (p *plan) close(fd *int32) { p.do(unix.SYS_CLOSE).with(0, fd).forgive = forgiveAll }
@@ -115,8 +132,9 @@ func run(arg unsafe.Pointer) {
 		if errno == 0 || forgiven(c.forgive, errno) {
 			continue
 		}
-		p.failure[0], p.failure[1] = c.step, uint32(errno)
-		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(&p.failure)), unsafe.Sizeof(p.failure))
+		p.errno = uint32(errno)
+		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(&p.errno)), unsafe.Sizeof(p.errno))
+		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(c.step.text)), c.step.size)
 		return
 	}
 }

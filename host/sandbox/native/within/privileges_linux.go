@@ -4,6 +4,8 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,23 +14,31 @@ import (
 // makes the namespaces by which it recognises a command's processes, and looks at those; and it takes all of them from what it starts.
 const (
 	KeptCapabilities   = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
-	SingleCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_KILL | 1<<unix.CAP_SETPCAP
+	SingleCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_KILL
 )
 
 // ownSlack is the timer slack, in nanoseconds, that the supervisor gives itself by another execution of its program unless it has it already.
 const ownSlack = 1_000_000
 
 // environment is that of the supervisor, of which commands get a part. Nothing of the host's is in it. Go's runtime would read files of /proc
-// for its number of processors.
+// for its number of processors, and takes no advice from an image.
 func (c Config) environment() []string {
 	processors := runtime.NumCPU()
 	if c.CPUs > 0 {
 		processors = min(processors, int(math.Ceil(c.CPUs)))
 	}
-	return []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-		"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)), "GODEBUG=containermaxprocs=0",
+	env := []string{"GOMAXPROCS=" + strconv.Itoa(max(processors, 2)), "GODEBUG=containermaxprocs=0"}
+	path := "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+	for _, variable := range c.Env {
+		switch name, _, is := strings.Cut(variable, "="); {
+		case !is, strings.HasPrefix(name, "GO"), strings.ContainsRune(variable, 0):
+		case name == "PATH":
+			path = variable
+		default:
+			env = append(env, variable)
+		}
 	}
+	return append(env, path)
 }
 
 // becomeRoot takes id 0, which the host has mapped.
@@ -40,23 +50,6 @@ func (c Config) becomeRoot(p *plan) {
 	p.do(unix.SYS_SETRESGID, 0, 0, 0)
 	p.do(unix.SYS_SETRESUID, 0, 0, 0)
 	p.do(unix.SYS_SETGROUPS, 0, 0)
-}
-
-// loopback starts the interface lo, as engines do.
-func (c Config) loopback(p *plan) {
-	if !c.Loopback {
-		return
-	}
-	p.step("start the loopback interface")
-	_, socket := p.descriptor(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	request := &struct { // ifreq of netdevice(7)
-		name  [unix.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
-	copy(request.name[:], "lo")
-	p.do(unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, hold(p, request)).with(0, socket)
-	p.close(socket)
 }
 
 // limit sets resource limits, which everything that runs inside inherits.
@@ -80,29 +73,42 @@ func (c Config) drop(p *plan) {
 	}
 	p.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	p.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	for n := range uintptr(capabilities()) {
-		if kept&(1<<n) == 0 {
-			p.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, n)
-		}
+	set := func(permitted, inheritable uint32) {
+		data := &[2]unix.CapUserData{{Effective: permitted, Permitted: permitted, Inheritable: inheritable}}
+		p.do(unix.SYS_CAPSET, hold(p, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), hold(p, data))
 	}
-	data := &[2]unix.CapUserData{{Effective: kept, Permitted: kept}}
-	if c.Single { // root keeps its capabilities when it executes a program, another user keeps ambient ones
-		data[0].Inheritable = kept
+	if !c.Single {
+		p.bound(kept)
+		set(kept, 0)
+		return
 	}
-	p.do(unix.SYS_CAPSET, hold(p, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), hold(p, data))
+	// Root keeps its capabilities when it executes a program, another user keeps ambient ones. Those need not be in the bounding set, so commands
+	// could not even be given them; only to become inheritable they have to be in it.
+	set(kept|1<<unix.CAP_SETPCAP, kept)
+	p.bound(0)
+	set(kept, kept)
 	for n := range uintptr(32) {
-		if c.Single && kept&(1<<n) != 0 {
+		if kept&(1<<n) != 0 {
 			p.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, n)
 		}
 	}
 }
 
+// bound removes every other capability from the bounding set.
+func (p *plan) bound(kept uint32) {
+	for n := range uintptr(capabilities()) {
+		if kept&(1<<n) == 0 {
+			p.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, n)
+		}
+	}
+}
+
 // capabilities returns how many the kernel knows.
-func capabilities() int {
+var capabilities = sync.OnceValue(func() int {
 	for n := range 64 {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0); err != nil {
 			return n
 		}
 	}
 	return 64
-}
+})

@@ -8,14 +8,42 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/rawfork"
 )
 
 // most is how many descriptors come with a request at most.
 const most = 16
 
+// receivers are how many requests are answered at the same time.
+const receivers = 4
+
 // Serve starts processes for the host at the other end of SocketFD until that is closed. Processes that it has started live on.
 func Serve() error {
 	unix.CloseOnExec(SocketFD)
+	_ = os.WriteFile("/proc/self/comm", []byte("flynn-sandboxd"), 0) // by its path it would be "exe"
+	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /proc: %w", err)
+	}
+	s := &server{proc: proc, networks: make(chan *network, receivers)}
+	ended := make(chan error, receivers)
+	for range receivers {
+		go func() { ended <- s.receive() }()
+	}
+	return <-ended
+}
+
+// server is the state of Serve.
+type server struct {
+	failed   error // why there can be no sandbox
+	proc     int   // the host's /proc
+	views    views
+	networks chan *network // those that are about to be used
+}
+
+// receive answers requests.
+func (s *server) receive() error {
 	message, rights := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*most))
 	for {
 		n, m, flags, _, err := unix.Recvmsg(SocketFD, message, rights, unix.MSG_CMSG_CLOEXEC)
@@ -28,15 +56,24 @@ func Serve() error {
 		if n == 0 {
 			return nil
 		}
+		if string(message[:n]) == Prepare {
+			s.prepare()
+			continue
+		}
 		fds, err := descriptors(rights[:m])
 		if err != nil || len(fds) == 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			return errors.New("receive a request: it is cut")
 		}
-		var r Request
-		if err := json.Unmarshal(message[:n], &r); err != nil {
+		r, err := parse(message[:n], fds)
+		if err != nil {
 			return fmt.Errorf("receive a request: %w", err)
 		}
-		go r.answer(fds)
+		if s.failed != nil {
+			r.answer(0, s.failed)
+			return s.failed // the host starts another one for its next request
+		}
+		s.start(r)
+		closeAll(fds)
 	}
 }
 
@@ -56,9 +93,35 @@ func descriptors(rights []byte) (fds []int, err error) {
 	return fds, nil
 }
 
-// answer starts the process of a request, tells the host, and reaps it.
-func (r Request) answer(fds []int) {
-	pid, err := r.run(fds[1:])
+// request is a Request with its descriptors.
+type request struct {
+	Request
+	host    int // the socket for the reply
+	std     []int
+	report  int
+	members []int
+	folder  int // or rawfork.Anywhere
+}
+
+// parse returns a request with its descriptors.
+func parse(message []byte, fds []int) (*request, error) {
+	r := &request{host: fds[0], folder: rawfork.Anywhere}
+	fds = fds[1:]
+	if err := json.Unmarshal(message, &r.Request); err != nil {
+		return nil, err
+	}
+	if r.Folder && len(fds) > 0 {
+		r.folder, fds = fds[len(fds)-1], fds[:len(fds)-1]
+	}
+	if len(fds) != streams+1+r.Members {
+		return nil, fmt.Errorf("it has %d descriptors", len(fds))
+	}
+	r.std, r.report, r.members = fds[:streams], fds[streams], fds[streams+1:]
+	return r, nil
+}
+
+// answer tells the host of a process, and has it reaped.
+func (r *request) answer(pid int, err error) {
 	handle := -1
 	if err == nil {
 		handle, err = unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
@@ -74,25 +137,10 @@ func (r Request) answer(fds []int) {
 		rights = unix.UnixRights(handle)
 	}
 	text, _ := json.Marshal(reply)
-	_ = unix.Sendmsg(fds[0], text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
+	_ = unix.Sendmsg(r.host, text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
 	if pid > 0 {
-		reap(pid, handle)
+		go reap(pid, handle)
 	}
-}
-
-// run starts the process with the descriptors of the request, but its socket.
-func (r Request) run(fds []int) (pid int, err error) {
-	folder := -1
-	if r.Folder && len(fds) > 0 {
-		folder, fds = fds[len(fds)-1], fds[:len(fds)-1]
-	}
-	if len(fds) != streams+r.Members {
-		return 0, fmt.Errorf("the request has %d descriptors", len(fds))
-	}
-	return r.Config.start(fds[:streams], fds[streams:], folder)
 }
 
 // reap waits for the end of a process, without a thread.

@@ -1,9 +1,8 @@
 package within
 
 import (
-	"maps"
+	"errors"
 	"path/filepath"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,54 +35,51 @@ func (c Config) devices(p *plan) error {
 			return err
 		}
 	}
-	if err := p.make("/dev/pts", directory); err != nil {
-		return err
-	}
-	p.step("mount terminals")
-	p.do(unix.SYS_MOUNT, p.text("devpts"), p.text(c.at("/dev/pts")), p.text("devpts"), unix.MS_NOSUID|unix.MS_NOEXEC, p.text("newinstance,ptmxmode=0666,mode=620"))
-	return p.memory("/dev/shm", sharedBytes, 0o1777)
+	return errors.Join(p.make("/dev/pts", directory), p.make("/dev/shm", directory))
 }
 
-// processes makes /proc, which shows the sandbox's processes.
-func (c Config) processes(p *plan) error {
+// emptyProc mounts a /proc of no processes: the kernel lets a sandbox mount its own only where one is visible as a whole. The process that mounts
+// it is the only one of its namespace, and ends.
+func (p *plan) emptyProc() error {
 	if err := p.make("/proc", directory); err != nil {
 		return err
 	}
+	p.mountProc()
+	return nil
+}
+
+func (p *plan) mountProc() {
 	p.step("mount /proc (a container that hides parts of its own does not allow it)")
-	p.do(unix.SYS_MOUNT, p.text("proc"), p.text(c.at("/proc")), p.text("proc"), unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
+	p.do(unix.SYS_MOUNT, p.text("proc"), p.text(p.at("/proc")), p.text("proc"), unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
+}
+
+// processes mounts the /proc of the sandbox's processes over the empty one.
+func (p *plan) processes() {
+	p.mountProc()
 	// System V memory that a command leaves would count towards all later ones; see package docker. Not every kernel lets a sandbox set it.
 	for name, value := range map[string]string{"shm_rmid_forced": "1", "msgmni": "32", "sem": "250 32000 32 128"} {
-		open, fd := p.descriptor(unix.SYS_OPENAT, uintptr(cwd), p.text(c.at("/proc/sys/kernel/"+name)), unix.O_WRONLY|unix.O_CLOEXEC)
+		open, fd := p.descriptor(unix.SYS_OPENAT, uintptr(cwd), p.text(p.at("/proc/sys/kernel/"+name)), unix.O_WRONLY|unix.O_CLOEXEC)
 		open.forgive = forgiveAll
 		p.do(unix.SYS_WRITE, 0, p.text(value), uintptr(len(value))).with(0, fd).forgive = forgiveAll
 		p.close(fd)
 	}
 	p.step("hide parts of /proc")
-	null := p.text(c.at("/dev/null"))
+	null := p.text(p.at("/dev/null"))
 	for _, path := range hiddenFiles {
-		p.do(unix.SYS_MOUNT, null, p.text(c.at(path)), 0, unix.MS_BIND, 0).forgive = forgiveMissing
+		p.do(unix.SYS_MOUNT, null, p.text(p.at(path)), 0, unix.MS_BIND, 0).forgive = forgiveMissing
 	}
 	for _, path := range hiddenFolders {
-		p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(c.at(path)), p.text("tmpfs"), unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, p.text("size=0,mode=555")).forgive = forgiveMissing
+		p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(p.at(path)), p.text("tmpfs"), unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, p.text("size=0,mode=555")).forgive = forgiveMissing
 	}
 	const set = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 	for _, path := range protectedInProc {
 		p.step("protect " + path)
-		at := p.text(c.at(path))
+		at := p.text(p.at(path))
 		p.do(unix.SYS_MOUNT, at, at, 0, unix.MS_BIND|unix.MS_REC, 0).forgive = forgiveMissing
 		attr := &unix.MountAttr{Attr_set: set}
 		p.do(unix.SYS_MOUNT_SETATTR, uintptr(cwd), at, unix.AT_RECURSIVE, hold(p, attr), unsafe.Sizeof(*attr)).forgive = forgiveMissing
 	}
-	return nil
 }
 
-// counters shows the sandbox's control groups, where the supervisor reads what was killed.
-func (c Config) counters(p *plan) error {
-	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
-		m := Mount{Source: c.Counters[name], Target: filepath.Join("/sys/fs/cgroup", name), ReadOnly: true}
-		if err := p.bind(m, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// counterAt is where a sandbox sees a control group of its own, in which the supervisor reads what was killed.
+func counterAt(name string) string { return filepath.Join("/sys/fs/cgroup", name) }

@@ -20,33 +20,22 @@ const (
 	sharedBytes = 64 << 20 // of /dev/shm
 )
 
-// kind is what is known of a path of the view, before the view exists.
-type kind uint8
-
-const (
-	unknown   kind = iota
-	directory      // one of the view's own, in memory
-	file
-	link
-	foreign // a mounted folder, whose content is not known
-)
-
 // clean returns a path without slashes at its ends, as plan.paths has it.
 func clean(path string) string { return strings.Trim(filepath.Clean("/"+path), "/") }
 
-// view makes the sandbox's files the root of the process.
-func (c Config) view(p *plan) error {
+// base makes what all sandboxes with the same view share. It becomes the root of a process that only holds it; see views.
+func (c Config) base(p *plan) error {
 	p.step("keep mounts to the process")
 	p.do(unix.SYS_MOUNT, p.text(""), p.text("/"), 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	p.step("mount memory for the view of files")
-	p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(c.Root), p.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, p.text(fmt.Sprintf("mode=755,size=%d", rootBytes)))
-	p.do(unix.SYS_OPENAT, uintptr(cwd), p.text(c.Root), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC).out = &p.root
+	p.do(unix.SYS_MOUNT, p.text("flynn"), p.text(p.base), p.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, p.text(fmt.Sprintf("mode=755,size=%d", rootBytes)))
+	p.openPath(p.base, &p.root)
 	for _, name := range c.Host {
 		if err := p.show(name); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys"} {
+	for _, name := range []string{"/etc", "/run", "/var", "/root", "/home", "/sys", "/tmp", "/dev", "/proc"} {
 		if err := p.make(name, directory); err != nil {
 			return err
 		}
@@ -56,22 +45,47 @@ func (c Config) view(p *plan) error {
 			return err
 		}
 	}
-	steps := []func(*plan) error{
-		c.devices, c.processes, c.counters,
-		func(p *plan) error { return p.memory("/tmp", tmpBytes, 0o1777) },
-		c.mounts,
+	if err := c.targets(p); err != nil {
+		return err
 	}
-	for _, do := range steps {
-		if err := do(p); err != nil {
-			return err
-		}
+	if c.Image != "" {
+		c.image(p)
 	}
-	c.pivot(p)
+	if err := errors.Join(c.devices(p), p.emptyProc()); err != nil {
+		return err
+	}
+	p.pivot()
 	return nil
 }
 
-// at returns where a path of the view is before the view is the root. It is for paths that are the view's own.
-func (c Config) at(path string) string { return filepath.Join(c.Root, path) }
+// targets makes what the sandbox's own mounts are mounted on. One below another is made when that is there.
+func (c Config) targets(p *plan) error {
+	for _, m := range c.all {
+		if err := p.make(m.Target, m.what); err != nil {
+			return err
+		}
+		p.paths[clean(m.Target)] = given
+	}
+	return nil
+}
+
+// fill mounts what a sandbox has for itself. Its view is the root already.
+func (c Config) fill(p *plan) error {
+	p.step("open the root")
+	p.openPath("/", &p.root)
+	p.step("mount terminals")
+	p.do(unix.SYS_MOUNT, p.text("devpts"), p.text("/dev/pts"), p.text("devpts"), unix.MS_NOSUID|unix.MS_NOEXEC, p.text("newinstance,ptmxmode=0666,mode=620"))
+	p.processes()
+	for _, memory := range []Mount{{Target: "/dev/shm", Bytes: sharedBytes}, {Target: "/tmp", Bytes: tmpBytes}} {
+		if err := p.memory(memory.Target, memory.Bytes, 0o1777); err != nil {
+			return err
+		}
+	}
+	return c.mounts(p)
+}
+
+// at returns where a path of the view is. It is for paths that are the view's own.
+func (p *plan) at(path string) string { return filepath.Join(p.base, path) }
 
 // open opens a path of the view. A link on the way could lead out of the view, so none is followed: what is below one, or mounted on one that
 // should be a folder, is an error. Each part is opened by itself, because the unit of a service refuses openat2.
@@ -104,6 +118,8 @@ func (p *plan) make(path string, what kind) error {
 		switch known := p.paths[here]; {
 		case known == link:
 			return fmt.Errorf("%s passes through a link at /%s", path, here)
+		case known == given:
+			return nil
 		case known != unknown:
 			continue
 		}
@@ -191,19 +207,20 @@ func (p *plan) bind(m Mount, isFolder bool) error {
 	if err := p.make(m.Target, what); err != nil {
 		return err
 	}
-	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
-	if m.ReadOnly {
-		attributes |= unix.MOUNT_ATTR_RDONLY
-	}
 	tree := p.tree(m.Source, !m.Alone)
 	p.step("restrict the mount at " + m.Target + " (this needs Linux 5.12)")
-	p.attributes(tree, attributes)
+	p.do(unix.SYS_MOUNT_SETATTR, 0, p.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, hold(p, m.attributes()), unsafe.Sizeof(unix.MountAttr{})).with(0, tree)
 	p.attach(tree, m.Target)
-	p.paths[clean(m.Target)] = file
-	if isFolder {
-		p.paths[clean(m.Target)] = foreign
-	}
+	p.mounted(m.Target, what)
 	return nil
+}
+
+// mounted records that a file or folder of the host is mounted.
+func (p *plan) mounted(target string, what kind) {
+	if what == directory {
+		what = foreign
+	}
+	p.paths[clean(target)] = what
 }
 
 // tree makes a mount of a file or folder of the host, and of what is mounted below, that is not attached anywhere.
@@ -217,12 +234,6 @@ func (p *plan) tree(source string, deep bool) *int32 {
 	return tree
 }
 
-// attributes sets attributes of a mount and of those below it.
-func (p *plan) attributes(tree *int32, set uint64) {
-	attr := &unix.MountAttr{Attr_set: set}
-	p.do(unix.SYS_MOUNT_SETATTR, 0, p.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, hold(p, attr), unsafe.Sizeof(*attr)).with(0, tree)
-}
-
 // attach puts a mount in its place.
 func (p *plan) attach(tree *int32, target string) {
 	p.step("mount " + target)
@@ -232,28 +243,29 @@ func (p *plan) attach(tree *int32, target string) {
 	p.close(tree)
 }
 
-// mounts mounts what the sandbox is given.
+// mounts mounts what the sandbox is given. The mounts of its sources have come with the word that its ids are mapped.
 func (c Config) mounts(p *plan) error {
-	for _, m := range c.Mounts {
+	next := int32(firstFree)
+	for _, m := range c.all {
 		if m.Source == "" {
 			if err := p.memory(m.Target, m.Bytes, 0o1777); err != nil {
 				return err
 			}
 			continue
 		}
-		info, err := os.Stat(m.Source)
-		if err != nil {
+		if err := p.make(m.Target, m.what); err != nil {
 			return err
 		}
-		if err := p.bind(m, info.IsDir()); err != nil {
-			return err
-		}
+		tree := next
+		next++
+		p.attach(&tree, m.Target)
+		p.mounted(m.Target, m.what)
 	}
 	return nil
 }
 
 // pivot makes the view the root, with the host's files gone and its own root read-only.
-func (c Config) pivot(p *plan) {
+func (p *plan) pivot() {
 	p.step("make the view the root")
 	p.do(unix.SYS_FCHDIR).with(0, &p.root)
 	here := p.text(".")
@@ -262,5 +274,7 @@ func (c Config) pivot(p *plan) {
 	p.do(unix.SYS_UMOUNT2, here, unix.MNT_DETACH) // it is on top of the new one
 	p.do(unix.SYS_CHDIR, p.text("/"))
 	p.step("make the root read-only")
-	p.do(unix.SYS_MOUNT, p.text(""), p.text("/"), 0, unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, 0)
+	for _, path := range []string{"/", "/dev"} {
+		p.do(unix.SYS_MOUNT, p.text(""), p.text(path), 0, unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, 0)
+	}
 }

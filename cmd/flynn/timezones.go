@@ -1,0 +1,5 @@
+//go:build embedtz
+
+package main
+
+import _ "time/tzdata" // for a release
