@@ -20,11 +20,11 @@ const driverRounds = 4
 //
 //	go test ./host/sandbox -run - -bench Drivers -benchtime 1x
 //
-// With a cluster of .ci/kube, it has a column for kubectl exec too.
+// With a cluster of .ci/kube, it has columns for Kubernetes and kubectl exec too.
 func BenchmarkDrivers(b *testing.B) {
 	beside(b, nil, []adder{
 		{"host", onHost}, {"docker", onDocker}, {"docker exec", dockerAlone}, {"plugin", onPlugin}, {"podman", onPodman}, {"native", onNative},
-		{"bubblewrap", bubblewrap}, {"kubectl exec", kubectlAlone},
+		{"bubblewrap", bubblewrap}, {"kubernetes", onKubernetes}, {"kubectl exec", kubectlAlone},
 	})
 }
 

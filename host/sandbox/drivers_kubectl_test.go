@@ -14,11 +14,23 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// kubectlAlone is Kubernetes' own way into a Pod, on the cluster of .ci/kube. All sessions use one Pod.
-func kubectlAlone(b *testing.B) column {
+// needCluster skips without a cluster of .ci/kube.
+func needCluster(b *testing.B) {
 	if os.Getenv("KUBECONFIG") == "" || os.Getenv("FLYNN_KUBE_DIR") == "" {
 		b.Skip(`there is no cluster: eval "$(.ci/kube start)"`)
 	}
+}
+
+// onKubernetes has the plugin of that name. Its sandboxes share their node with everything else.
+func onKubernetes(b *testing.B) column {
+	needCluster(b)
+	m, config := sandboxtest.Engine(b).Manager(b, keepWarm(0), newCluster(b).adjust(b))
+	return managed(b, m, config, podsMemory)
+}
+
+// kubectlAlone is Kubernetes' own way into a Pod, on the cluster of .ci/kube. All sessions use one Pod.
+func kubectlAlone(b *testing.B) column {
+	needCluster(b)
 	kubectl, err := exec.LookPath(cmp.Or(os.Getenv("FLYNN_KUBECTL"), "kubectl"))
 	if err != nil {
 		b.Skip(err)
@@ -43,7 +55,7 @@ func kubectlAlone(b *testing.B) column {
 }
 
 // importIntoCluster gives the cluster's node the test's image.
-func importIntoCluster(b *testing.B, h sandboxtest.Host) {
+func importIntoCluster(b testing.TB, h sandboxtest.Host) {
 	b.Helper()
 	saved, err := h.API.ImageSave(b.Context(), []string{sandboxtest.Image})
 	if err != nil {

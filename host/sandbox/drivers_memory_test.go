@@ -30,10 +30,27 @@ func metered(meter driver.Meter, c sandbox.Config) func(context.Context) (uint64
 	}
 }
 
-// supervisorsMemory is what the supervisors below this process hold, each: their private memory and their share of the rest.
-func supervisorsMemory(context.Context) (uint64, error) {
+// supervisorsMemory is what the supervisors below this process hold, each.
+func supervisorsMemory(context.Context) (uint64, error) { return memoryOf(descendants(os.Getpid())) }
+
+// podsMemory is the same for those in Pods of this machine.
+func podsMemory(context.Context) (uint64, error) {
+	var pids []int
+	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup")
+	for _, group := range groups {
+		text, err := os.ReadFile(group)
+		pid, failed := strconv.Atoi(filepath.Base(filepath.Dir(group)))
+		if err == nil && failed == nil && strings.Contains(string(text), "/kubepods") {
+			pids = append(pids, pid)
+		}
+	}
+	return memoryOf(pids)
+}
+
+// memoryOf is what the supervisors among processes hold, each: their private memory and their share of the rest.
+func memoryOf(pids []int) (uint64, error) {
 	var sum, n uint64
-	for _, pid := range descendants(os.Getpid()) {
+	for _, pid := range pids {
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		if err != nil || !strings.HasPrefix(string(name), ".flynn-sandboxd") {
 			continue

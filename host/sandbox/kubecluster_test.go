@@ -51,10 +51,9 @@ func realCluster(t testing.TB) string {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	kubectl, image, own := os.Getenv("FLYNN_KUBECTL"), filepath.Join(dir, "image.tar"), filepath.Join(dir, "kubeconfig")
+	kubectl, own := os.Getenv("FLYNN_KUBECTL"), filepath.Join(dir, "kubeconfig")
 	do(kubectl, "apply", "-f", "../../plugins/kubernetes/role.yaml")
-	do("docker", "save", "-o", image, sandboxtest.Image)
-	do("../../.ci/kube", "import", image)
+	importIntoCluster(t, sandboxtest.Engine(t))
 	text, err := os.ReadFile(os.Getenv("KUBECONFIG"))
 	if err == nil {
 		err = os.WriteFile(own, text, 0o600)
@@ -123,7 +122,7 @@ func (c cluster) adjust(t testing.TB) func(*sandbox.Config) {
 		all := &config.Config{
 			Sandbox: config.Sandbox{Engine: "driver:kube"},
 			Drivers: map[string]config.Driver{"kube": {Plugin: "kubernetes", Settings: map[string]any{
-				"kubeconfig": c.Kubeconfig, "pod_pids_limit": conf.Spec.PidsLimit + driver.OwnTasks, "cpu_request": 0.1, "disk_mib": 64,
+				"kubeconfig": c.Kubeconfig, "pod_pids_limit": conf.Spec.PidsLimit + driver.OwnTasks, "cpu_request": 0.01, "disk_mib": 64,
 			}}},
 		}
 		all.Store.Dir, all.Plugins.Dir, all.Plugins.DevPaths = dir, filepath.Join(dir, "plugins"), map[string]string{"kubernetes": c.Plugin}

@@ -138,16 +138,26 @@ func (f *traffic) answered(text string, doubtful bool) {
 	f.times = append(f.times, time.Now())
 }
 
+// mostWaiting is how many messages wait for an answer before people write no more. A busy machine answers fewer than they would write.
+const mostWaiting = 250
+
 // flow lets messages flow until ctx ends.
 func (f *traffic) flow(ctx context.Context, each time.Duration) {
 	tick := time.NewTicker(each)
 	defer tick.Stop()
-	for n := 0; ; n++ {
+	for n := 0; ; {
 		select {
 		case <-tick.C:
-			f.say(n, fmt.Sprintf("w%dx", n))
 			f.mu.Lock()
-			f.said = n + 1
+			waiting := n - len(f.answers)
+			f.mu.Unlock()
+			if waiting >= mostWaiting {
+				continue
+			}
+			f.say(n, fmt.Sprintf("w%dx", n))
+			n++
+			f.mu.Lock()
+			f.said = n
 			f.mu.Unlock()
 		case <-ctx.Done():
 			return
