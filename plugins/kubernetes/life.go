@@ -82,7 +82,7 @@ func (d *driver) Endpoint(ctx context.Context, id string) (sandbox.Endpoint, err
 			if ctx.Err() != nil {
 				return sandbox.Endpoint{}, ctx.Err()
 			}
-			return sandbox.Endpoint{}, fmt.Errorf("Pod %s does not run yet: %s", id, waits)
+			return sandbox.Endpoint{}, fmt.Errorf("start Pod %s: it does not run yet: %s", id, waits)
 		}
 	}
 }
@@ -92,9 +92,9 @@ func (d *driver) Endpoint(ctx context.Context, id string) (sandbox.Endpoint, err
 func endpoint(p *core.Pod) (address, waits string, err error) {
 	switch {
 	case len(p.Spec.SchedulingGates) > 0:
-		return "", "", fmt.Errorf("Pod %s was not started", p.Name)
+		return "", "", fmt.Errorf("find the address of Pod %s: it was not started", p.Name)
 	case p.DeletionTimestamp != nil, p.Status.Phase == core.PodFailed, p.Status.Phase == core.PodSucceeded:
-		return "", "", fmt.Errorf("Pod %s has ended: %s", p.Name, ending(p))
+		return "", "", fmt.Errorf("find the address of Pod %s: it has ended: %s", p.Name, ending(p))
 	}
 	for _, s := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
 		if w := s.State.Waiting; w != nil {
