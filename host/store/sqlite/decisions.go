@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/policy/journal"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // AddDecisions implements journal.Decisions.
@@ -23,6 +24,7 @@ func (s *Store) AddDecisions(ctx context.Context, ds []journal.Decision) error {
 // addDecisions inserts decisions. If turn is set, it replaces theirs.
 func addDecisions(w *writer, turn string, ds []journal.Decision) error {
 	for _, d := range ds {
+		w.touch(store.Decisions, "", "")
 		if turn != "" {
 			d.Turn = turn
 		}

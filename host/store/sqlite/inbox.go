@@ -30,6 +30,7 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state mailbo
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 1 {
 			fresh = true
+			w.touchConversation(m.ConversationKey(), m.SenderKey())
 			row.ID, err = r.LastInsertId()
 			return err
 		}
@@ -65,7 +66,10 @@ func (s *Store) SetInbox(ctx context.Context, id int64, state mailbox.InboxState
 		if err := w.ownsRow(store.ConversationOwner, whereOfInbox, id); err != nil {
 			return err
 		}
-		return setInbox(w, id, state, note)
+		if err := setInbox(w, id, state, note); err != nil {
+			return err
+		}
+		return w.touchMessage(id)
 	})
 	if err != nil {
 		return fmt.Errorf("set inbox row %d to %s: %w", id, state, err)
@@ -73,7 +77,7 @@ func (s *Store) SetInbox(ctx context.Context, id int64, state mailbox.InboxState
 	return nil
 }
 
-// setInbox ends a row that is still new. The state in the WHERE clause is what keeps two turns from answering one message.
+// setInbox ends a row that is still new; its caller records the change. The state in the WHERE clause is what keeps two turns from answering one message.
 func setInbox(w *writer, id int64, state mailbox.InboxState, note string) error {
 	return w.changeOne("UPDATE inbox SET state = ?, note = ? WHERE id = ? AND state = 'new'", state, note, id)
 }

@@ -32,6 +32,7 @@ func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, 
 			return err
 		}
 		fresh = true
+		w.touchConversation(m.ConversationKey(), m.SenderKey())
 		return put(w)
 	})
 	if err != nil {

@@ -106,7 +106,8 @@ func TestSearch(t *testing.T) {
 	}
 	before := rows()
 	err = s.writer.write(t.Context(), func(w *writer) error {
-		return errors.Join(w.exec("DELETE FROM said"), w.exec("INSERT INTO said (turn, seq, who, key, at, text) SELECT turn,"+fill))
+		return errors.Join(w.exec("DELETE FROM said"), w.exec("INSERT INTO said (turn, seq, who, key, at, text) SELECT turn,"+fill),
+			w.exec("INSERT INTO said_text (rowid, text) SELECT id, text FROM said"))
 	})
 	if after := rows(); err != nil || len(before) < 5 || !slices.Equal(before, after) {
 		t.Errorf("%v: filled %q, want %q", err, after, before)

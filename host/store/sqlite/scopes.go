@@ -79,6 +79,9 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 		if err := setInbox(w, c.Inbox, mailbox.InboxDone, c.Note); err != nil {
 			return err
 		}
+		if err := w.touchMessage(c.Inbox); err != nil {
+			return err
+		}
 		for _, d := range deletedSession {
 			if err := w.deleteSession(d); err != nil {
 				return fmt.Errorf("%v", err) // without ErrConflict, which would mean that the message was settled before

@@ -31,6 +31,7 @@ type encoded struct {
 	scope, inbox []byte
 	replies      [][]byte
 	besides      besides
+	said         []saidText
 }
 
 func encodeCommit(c turnlog.Commit) (encoded, error) {
@@ -48,6 +49,9 @@ func encodeCommit(c turnlog.Commit) (encoded, error) {
 			return e, err
 		}
 		e.replies = append(e.replies, b)
+	}
+	if e.said, err = saidIn(c.Turn, c.Steps); err != nil {
+		return e, err
 	}
 	e.besides, err = encodeBesides(c)
 	return e, err
@@ -70,6 +74,8 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 			return fmt.Errorf("step %d exists already: %w", s.Seq, store.ErrConflict)
 		}
 	}
+	w.touchConversation(c.Turn.ConversationKey(), c.Turn.Sender)
+	w.end.said = append(w.end.said, e.said...)
 	for i, r := range c.Replies {
 		if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn.ID, e.replies[i]); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // AddUsage implements usage.Log.
@@ -22,6 +23,7 @@ func (s *Store) AddUsage(ctx context.Context, us []usage.Row) error {
 
 func addUsage(w *writer, us []usage.Row) error {
 	for _, u := range us {
+		w.touch(store.Usage, "", "")
 		err := w.exec(`INSERT INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
 			input, output, cache_read, cache_write, cost, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			nanos(u.At), u.Day, u.Turn, u.Step, u.Session, u.Sender, u.Agent, u.Task, u.Tier, u.Provider, u.Model, u.Attempt, u.Failure,

@@ -32,10 +32,11 @@ type writer struct {
 	closed  bool
 
 	// The goroutine that holds committing commits, and only it uses the fields below. stmts are the prepared statements of conn by text;
-	// over is called when the current transaction has ended, either way.
+	// over is called when the current transaction has ended, either way; end is written before that.
 	committing sync.Mutex
 	stmts      map[string]*sql.Stmt
 	over       []func()
+	end        atEnd
 
 	own       ownership // used by the holder only, too
 	committed bell
@@ -227,12 +228,16 @@ func (w *writer) commit(group []*op) {
 
 // transaction commits what do does, or rolls it back.
 func (w *writer) transaction(do func() error) error {
+	w.end = atEnd{}
 	err := w.exec("BEGIN IMMEDIATE")
 	if err == nil {
 		err = w.confirm()
 	}
 	if err == nil {
 		err = do()
+	}
+	if err == nil {
+		err = w.writeEnd()
 	}
 	if err == nil {
 		err = w.exec("COMMIT")
@@ -290,7 +295,9 @@ func (w *writer) apply(o *op) (opErr, txErr error) {
 	if err := w.exec("SAVEPOINT op"); err != nil {
 		return nil, err
 	}
+	before := w.end
 	if opErr = o.run(w); opErr != nil {
+		w.end = before
 		if err := w.exec("ROLLBACK TO op"); err != nil {
 			return opErr, err
 		}
