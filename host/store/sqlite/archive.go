@@ -31,7 +31,7 @@ type encodedSession struct {
 func encodeSession(s turnlog.WholeSession) (e encodedSession, err error) {
 	e = encodedSession{WholeSession: s, turns: make([]encoded, len(s.Turns))}
 	for i, t := range s.Turns {
-		if e.turns[i], err = encodeCommit(turnlog.Commit{Turn: t.Turn}); err != nil {
+		if e.turns[i], err = encodeCommit(turnlog.Commit{Turn: t.Turn, Steps: t.Steps}); err != nil {
 			return e, err
 		}
 	}
