@@ -96,7 +96,7 @@ func (w *writer) writeSaid(texts []saidText) error {
 	return nil
 }
 
-// saidIn returns the texts of new steps, for the search of conversations. What delegated turns say belongs to no conversation.
+// saidIn returns the texts of new steps, for the search of conversations. A delegated turn says nothing there.
 func saidIn(t turnlog.Turn, steps []turnlog.Step) ([]saidText, error) {
 	if t.Parent != "" {
 		return nil, nil
