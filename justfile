@@ -72,7 +72,7 @@ kube-test:
 
 # build the Dockerfile of examples/subagent and have the programs in it answer, which takes minutes
 subagent:
-    FLYNN_TEST_REQUIRE=docker,debootstrap,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v
+    FLYNN_TEST_REQUIRE=docker,debian,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v
 
 # benchmarks of one area (policy, sandbox, route, plugin, internal/bench/turnbench, ...), or of all
 bench what="":
