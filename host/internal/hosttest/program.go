@@ -29,13 +29,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Build builds the programs into a folder, with further flags of go build, and returns it. They are linked once for all tests: the go
+// Tags are the build tags of a release. What the tests compile with others is compiled once more.
+const Tags = "urfave_cli_no_template,grpcnotrace,embedtz"
+
+// Build builds the programs of a release into a folder, with further flags of go build, and returns it. They are linked once for all tests: the go
 // command keeps the programs that it runs, which go build does not.
 func Build(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
 	need.Source(t)
 	dir = t.TempDir()
-	args := append([]string{"run", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-exec=cp"}, flags...)
+	args := append([]string{"run", "-trimpath", "-buildvcs=false", "-tags=" + Tags, "-ldflags=-s -w", "-exec=cp"}, flags...)
 	for _, pkg := range []string{"cmd/flynn", "examples/lines-channel"} {
 		cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/"+pkg, filepath.Join(dir, filepath.Base(pkg)))...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
