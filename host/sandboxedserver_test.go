@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // shellServer is an MCP server in the language of the smallest shell: one tool that tells where it runs.
@@ -34,7 +33,6 @@ done
 // buildMCP builds the plugin into a folder that runs as a development plugin.
 func buildMCP(t *testing.T) (dir string) {
 	t.Helper()
-	need.Source(t)
 	dir = t.TempDir()
 	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("../plugins/mcp", name))
@@ -45,11 +43,7 @@ func buildMCP(t *testing.T) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../plugins/mcp")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
-	}
+	hosttest.BuildPlugin(t, "plugins/mcp", dir)
 	return dir
 }
 

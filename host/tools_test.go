@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,15 +12,14 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/tool"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // buildDice builds the example's program into a folder that runs as a development plugin.
 func buildDice(t *testing.T) (dir string) {
 	t.Helper()
-	need.Source(t)
 	dir = t.TempDir()
 	manifest, err := os.ReadFile("../examples/dice-tools/plugin.toml")
 	if err != nil {
@@ -30,11 +28,7 @@ func buildDice(t *testing.T) (dir string) {
 	if err := os.WriteFile(filepath.Join(dir, "plugin.toml"), manifest, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "dice-tools"), "../examples/dice-tools")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the example: %v\n%s", err, out)
-	}
+	hosttest.BuildPlugin(t, "examples/dice-tools", dir)
 	return dir
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/plugins/mcp/mcptest"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -133,7 +133,6 @@ func calledTools(calls chan toolUse) Handler {
 // buildMCP builds the plugin into a folder.
 func buildMCP(t *testing.T) string {
 	t.Helper()
-	need.Source(t)
 	dir := t.TempDir()
 	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("../../plugins/mcp", name))
@@ -144,10 +143,6 @@ func buildMCP(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../../plugins/mcp")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
-	}
+	hosttest.BuildPlugin(t, "plugins/mcp", dir)
 	return dir
 }

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/plugins/kubernetes/kubetest"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // cluster is a cluster of Kubernetes and the plugin that makes sandboxes there.
@@ -92,17 +92,15 @@ func (c cluster) apiserver(t testing.TB, runs bool) {
 // kubernetesPlugin builds the plugin and returns its folder.
 func kubernetesPlugin(t testing.TB) string {
 	t.Helper()
-	need.Source(t)
 	dir, source := t.TempDir(), "../../plugins/kubernetes"
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "kubernetes"), ".")
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
+	hosttest.BuildPlugin(t, "plugins/kubernetes", dir)
+	var err error
 	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
 		text, failed := os.ReadFile(filepath.Join(source, name))
 		err = errors.Join(err, failed, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatal(err)
 	}
 	return dir
 }

@@ -37,7 +37,12 @@ func list(t *testing.T) map[string]listed {
 	t.Helper()
 	need.Source(t)
 	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Deps,ImportMap", "./cmd/...", "./host/...")
-	cmd.Dir, cmd.Stderr, cmd.Env = "../..", os.Stderr, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	if unraced := os.Getenv("FLYNN_TEST_UNRACED"); unraced != "" { // what the tests are compiled from is there
+		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -race "+unraced)
+	} else {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("list packages: %v", err)

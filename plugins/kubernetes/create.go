@@ -55,7 +55,7 @@ func (d *driver) Create(ctx context.Context, c sandbox.Container) (string, error
 
 // makePod makes a Pod, or returns the one that has the key already.
 func (d *driver) makePod(ctx context.Context, pod *core.Pod) (*core.Pod, error) {
-	pods := d.core.Pods(d.settings.Namespace)
+	pods := d.api.pods(d.settings.Namespace)
 	made, err := pods.Create(ctx, pod, meta.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return made, d.explain("create a Pod", err)
@@ -72,7 +72,7 @@ func (d *driver) makePod(ctx context.Context, pod *core.Pod) (*core.Pod, error) 
 
 // identity makes the Secret of a Pod, which goes with it.
 func (d *driver) identity(ctx context.Context, pod *core.Pod, instance string, identity []byte) error {
-	secrets := d.core.Secrets(d.settings.Namespace)
+	secrets := d.api.secrets(d.settings.Namespace)
 	owner := []meta.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	secret := &core.Secret{
 		ObjectMeta: meta.ObjectMeta{Name: pod.Name, Labels: of(instance), OwnerReferences: owner},

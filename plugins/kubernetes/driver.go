@@ -7,9 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/version"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	networkingclient "k8s.io/client-go/kubernetes/typed/networking/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/flynnhost/flynn/sdk/sandbox"
 )
@@ -20,8 +17,7 @@ const release = "0.1.0"
 type driver struct {
 	settings settings
 	address  string
-	core     coreclient.CoreV1Interface
-	network  networkingclient.NetworkingV1Interface
+	api      *client
 }
 
 func (d *driver) Describe() sandbox.Description {
@@ -38,21 +34,14 @@ func (d *driver) Configure(_ context.Context, c sandbox.Config) error {
 		return err
 	}
 	d.settings, d.address = s, to.Host
-	client, err := rest.HTTPClientFor(to)
-	if err == nil {
-		d.core, err = coreclient.NewForConfigAndClient(to, client)
-	}
-	if err == nil {
-		d.network, err = networkingclient.NewForConfigAndClient(to, client)
-	}
-	if err != nil {
+	if d.api, err = newClient(to); err != nil {
 		return sandbox.FieldErrors{{Path: "kubeconfig", Message: "it has no usable credentials: try kubectl cluster-info"}}
 	}
 	return nil
 }
 
 func (d *driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	text, err := d.core.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	text, err := d.api.core.Get().AbsPath("/version").Do(ctx).Raw()
 	var is version.Info
 	if err == nil {
 		err = json.Unmarshal(text, &is)

@@ -138,7 +138,7 @@ func TestOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.core.ConfigMaps(kubetest.Namespace).Delete(t.Context(), ownerName("one"), meta.DeleteOptions{}); err != nil {
+	if err := d.api.configMaps(kubetest.Namespace).Delete(t.Context(), ownerName("one"), meta.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, resource := range []string{"pods", "secrets", "networkpolicies"} {
@@ -193,7 +193,7 @@ func age(t *testing.T, d *driver) {
 	all, err := d.listMaps(t.Context())
 	for name := range all {
 		if err == nil {
-			_, err = d.core.ConfigMaps(kubetest.Namespace).Patch(t.Context(), name, types.MergePatchType, patch, meta.PatchOptions{})
+			_, err = d.api.configMaps(kubetest.Namespace).Patch(t.Context(), name, types.MergePatchType, patch, meta.PatchOptions{})
 		}
 	}
 	if err != nil {
@@ -244,7 +244,7 @@ func TestPolicyIsPutRight(t *testing.T) {
 			}
 		}
 		make(fmt.Sprint("a", i))
-		policies := d.network.NetworkPolicies(kubetest.Namespace)
+		policies := d.api.networkPolicies(kubetest.Namespace)
 		p, err := policies.Get(t.Context(), policyName("one", network), meta.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func (d *driver) find(ctx context.Context, id string) (*core.Pod, error) {
 	if !validName.MatchString(id) {
 		return nil, fmt.Errorf("%.80q is no id of a Pod", id)
 	}
-	named, err := d.core.Pods(d.settings.Namespace).List(ctx, selector(map[string]string{labelManaged: managed, labelName: digest(id)}))
+	named, err := d.api.pods(d.settings.Namespace).List(ctx, selector(map[string]string{labelManaged: managed, labelName: digest(id)}))
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (d *driver) find(ctx context.Context, id string) (*core.Pod, error) {
 			return &p, nil
 		}
 	}
-	p, err := d.core.Pods(d.settings.Namespace).Get(ctx, id, meta.GetOptions{})
+	p, err := d.api.pods(d.settings.Namespace).Get(ctx, id, meta.GetOptions{})
 	if err != nil || hostLabels(p) == nil {
 		return nil, ignoreNotFound(err)
 	}
@@ -48,7 +48,7 @@ func (d *driver) Start(ctx context.Context, id string) error {
 	if !validName.MatchString(id) {
 		return fmt.Errorf("%.80q is no id of a Pod", id)
 	}
-	_, err := d.core.Pods(d.settings.Namespace).Patch(ctx, id, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), meta.PatchOptions{})
+	_, err := d.api.pods(d.settings.Namespace).Patch(ctx, id, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), meta.PatchOptions{})
 	return d.explain("start Pod "+id, err)
 }
 
@@ -70,7 +70,7 @@ func (d *driver) Endpoint(ctx context.Context, id string) (sandbox.Endpoint, err
 	defer cancel()
 	look := backoff.Backoff{First: firstLook, Most: mostLook}
 	for {
-		p, err := d.core.Pods(d.settings.Namespace).Get(ctx, id, meta.GetOptions{})
+		p, err := d.api.pods(d.settings.Namespace).Get(ctx, id, meta.GetOptions{})
 		if err != nil {
 			return sandbox.Endpoint{}, d.explain("find Pod "+id, err)
 		}
@@ -146,7 +146,7 @@ func (d *driver) Remove(ctx context.Context, id string) error {
 	if err != nil || p == nil {
 		return d.explain("find Pod "+id, err)
 	}
-	pods, force := d.core.Pods(d.settings.Namespace), time.Now().Add(forceAfter)
+	pods, force := d.api.pods(d.settings.Namespace), time.Now().Add(forceAfter)
 	how := meta.DeleteOptions{Preconditions: meta.NewUIDPreconditions(string(p.UID))}
 	for asked := false; ; {
 		if !asked || how.GracePeriodSeconds == nil && time.Now().After(force) {
@@ -172,7 +172,7 @@ func (d *driver) Remove(ctx context.Context, id string) error {
 }
 
 func (d *driver) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
-	listed, err := d.core.Pods(d.settings.Namespace).List(ctx, selector(of(instance)))
+	listed, err := d.api.pods(d.settings.Namespace).List(ctx, selector(of(instance)))
 	if err != nil {
 		return nil, d.explain("list Pods", err)
 	}

@@ -20,7 +20,7 @@ const (
 
 // owner returns the reference to the ConfigMap that owns all that an instance has, and makes it if necessary. All that goes with it.
 func (d *driver) owner(ctx context.Context, instance string) ([]meta.OwnerReference, error) {
-	maps, now := d.core.ConfigMaps(d.settings.Namespace), time.Now()
+	maps, now := d.api.configMaps(d.settings.Namespace), time.Now()
 	wanted := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{
 		Name: ownerName(instance), Labels: of(instance, labelPart, partOwner),
 		Annotations: map[string]string{noteInstance: instance, noteUsed: now.UTC().Format(time.RFC3339)},
@@ -61,7 +61,7 @@ func (d *driver) provide(ctx context.Context, instance string, wanted []*core.Co
 
 // provideOne makes a ConfigMap or notes that it is used. The note also keeps another Flynn from removing it: that asks for the version that it saw.
 func (d *driver) provideOne(ctx context.Context, m *core.ConfigMap, is bool) error {
-	maps := d.core.ConfigMaps(d.settings.Namespace)
+	maps := d.api.configMaps(d.settings.Namespace)
 	note, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": m.Annotations}})
 	for range 3 { // others make and remove it at the same time
 		if err != nil {
@@ -94,7 +94,7 @@ func usedAt(m meta.ObjectMeta) time.Time {
 
 // listMaps lists the ConfigMaps of all instances, without what is in them.
 func (d *driver) listMaps(ctx context.Context) (map[string]meta.PartialObjectMetadata, error) {
-	text, err := d.core.RESTClient().Get().Namespace(d.settings.Namespace).Resource("configmaps").
+	text, err := d.api.core.Get().Namespace(d.settings.Namespace).Resource("configmaps").
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
 		Param("labelSelector", labelManaged+"="+managed+","+labelPart).Do(ctx).Raw()
 	var list meta.PartialObjectMetadataList
@@ -119,7 +119,7 @@ func (d *driver) sweep(ctx context.Context, instance string, there map[string]me
 	if len(there) == 0 {
 		return nil
 	}
-	pods, err := d.core.Pods(d.settings.Namespace).List(ctx, selector(map[string]string{labelManaged: managed}))
+	pods, err := d.api.pods(d.settings.Namespace).List(ctx, selector(map[string]string{labelManaged: managed}))
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (d *driver) sweep(ctx context.Context, instance string, there map[string]me
 		if needed(m, pods.Items) {
 			continue
 		}
-		err := d.core.ConfigMaps(d.settings.Namespace).Delete(ctx, name, meta.DeleteOptions{
+		err := d.api.configMaps(d.settings.Namespace).Delete(ctx, name, meta.DeleteOptions{
 			Preconditions: &meta.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion},
 		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

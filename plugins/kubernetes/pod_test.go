@@ -205,7 +205,7 @@ func TestRole(t *testing.T) {
 	first := wanted(t, "k1")
 	make(first)
 	make(first)
-	policies := d.network.NetworkPolicies(kubetest.Namespace)
+	policies := d.api.networkPolicies(kubetest.Namespace)
 	p, err := policies.Get(t.Context(), policyName("one", sandbox.NetworkNone), meta.GetOptions{})
 	if err == nil {
 		p.Spec.PolicyTypes = nil
@@ -215,14 +215,14 @@ func TestRole(t *testing.T) {
 	age(t, d)
 	first.Key = "k2"
 	stale := &core.Secret{ObjectMeta: meta.ObjectMeta{Name: podName("one", "k2")}}
-	if _, failed := d.core.Secrets(kubetest.Namespace).Create(t.Context(), stale, meta.CreateOptions{}); joined(err, failed) != nil {
+	if _, failed := d.api.secrets(kubetest.Namespace).Create(t.Context(), stale, meta.CreateOptions{}); joined(err, failed) != nil {
 		t.Fatal(err, failed)
 	}
 	err = d.Start(t.Context(), make(first))
 	if _, failed := d.List(t.Context(), "one"); joined(err, failed) != nil {
 		t.Fatal(err, failed)
 	}
-	secret, err := d.core.Secrets(kubetest.Namespace).Get(t.Context(), stale.Name, meta.GetOptions{})
+	secret, err := d.api.secrets(kubetest.Namespace).Get(t.Context(), stale.Name, meta.GetOptions{})
 	if err != nil || string(secret.Data[identityKey]) != "the secret" {
 		t.Errorf("the Secret of another Pod stays: %v", err)
 	}

@@ -20,7 +20,7 @@ func (d *driver) policy(ctx context.Context, instance, network string, owner []m
 		ObjectMeta: meta.ObjectMeta{Name: policyName(instance, network), Labels: of(instance), OwnerReferences: owner},
 		Spec:       d.rules(instance, network),
 	}
-	policies := d.network.NetworkPolicies(d.settings.Namespace)
+	policies := d.api.networkPolicies(d.settings.Namespace)
 	is, err := policies.Get(ctx, wanted.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if _, err = policies.Create(ctx, wanted, meta.CreateOptions{}); !apierrors.IsAlreadyExists(err) {

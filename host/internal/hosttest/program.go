@@ -29,21 +29,40 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Build builds the programs into a folder, with further flags of go build, and returns it. They are linked once for all tests: the go
-// command keeps the programs that it runs, which go build does not.
-func Build(t testing.TB, flags ...string) (dir string) {
+// Tags are the build tags of a release. What the tests compile with others is compiled once more.
+const Tags = "urfave_cli_no_template,grpcnotrace,embedtz"
+
+// Build builds the programs as in a release into a folder, and returns it.
+func Build(t testing.TB) (dir string) {
 	t.Helper()
-	need.Source(t)
 	dir = t.TempDir()
-	args := append([]string{"run", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-exec=cp"}, flags...)
 	for _, pkg := range []string{"cmd/flynn", "examples/lines-channel"} {
-		cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/"+pkg, filepath.Join(dir, filepath.Base(pkg)))...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", pkg, err, out)
-		}
+		link(t, pkg, filepath.Join(dir, filepath.Base(pkg)), "-tags="+Tags)
 	}
 	return dir
+}
+
+// BuildPlugin builds a plugin of this tree, such as plugins/mcp, as a release has it, into the folder bin of dir.
+func BuildPlugin(t testing.TB, pkg, dir string) {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link(t, pkg, filepath.Join(bin, filepath.Base(pkg)))
+}
+
+// link builds a program, with further flags of go build. It is linked once for all tests: the go command keeps the programs that it runs,
+// which go build does not.
+func link(t testing.TB, pkg, program string, flags ...string) {
+	t.Helper()
+	need.Source(t)
+	args := append([]string{"run", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-exec=cp"}, flags...)
+	cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/"+pkg, program)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
 }
 
 // Config describes a set-up.

@@ -63,6 +63,7 @@ const (
 	startTimeout  = 30 * time.Second
 	attachTimeout = 10 * time.Second
 	listTimeout   = 10 * time.Second
+	aboutTimeout  = 30 * time.Second // Podman runs other programs to describe itself
 	removeTimeout = 45 * time.Second // the engine itself waits 10 s for a killed container
 	pullTimeout   = 15 * time.Minute
 	lookEvery     = 15 * time.Second // during long calls
@@ -155,7 +156,7 @@ func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements driver.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) {
-	ctx, cancel := d.within(ctx, listTimeout)
+	ctx, cancel := d.within(ctx, aboutTimeout)
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {

@@ -69,14 +69,16 @@ func (d *Driver) isPodman(ctx context.Context) (bool, error) {
 // learnPodman notes what a Podman does otherwise because it runs without root.
 func (d *Driver) learnPodman(ctx context.Context) error {
 	p := d.podman
-	info, err := d.api.Info(ctx)
-	if err != nil {
-		return d.explain("describe itself", err)
-	}
 	p.own, p.lacks = d.Binds() && ownerOf(d.engine.Path) != 0, nil // its answer in Docker's shape does not say so
-	if p.own && info.CgroupVersion == "1" {
-		const why = "Podman without root leaves it out, because this machine has control groups of version 1"
-		p.lacks = []driver.Lack{{Limit: driver.MemoryLimit, Why: why}, {Limit: driver.CPULimit, Why: why}, {Limit: driver.PidsLimit, Why: why}}
+	if p.own {
+		info, err := d.api.Info(ctx)
+		if err != nil {
+			return d.explain("describe itself", err)
+		}
+		if info.CgroupVersion == "1" {
+			const why = "Podman without root leaves it out, because this machine has control groups of version 1"
+			p.lacks = []driver.Lack{{Limit: driver.MemoryLimit, Why: why}, {Limit: driver.CPULimit, Why: why}, {Limit: driver.PidsLimit, Why: why}}
+		}
 	}
 	if !d.filters() {
 		p.lacks = append(p.lacks, driver.Lack{Limit: podmanFilter, Why: "Podman reads its filter from a file, and runs on another machine"})

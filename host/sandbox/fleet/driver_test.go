@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,13 +15,13 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/conform"
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
@@ -33,15 +32,10 @@ func TestKubernetesConforms(t *testing.T) { conforms(t, kubernetes) }
 // kubernetes builds plugins/kubernetes and its fake cluster, and returns the folder of the plugin.
 func kubernetes(t testing.TB) string {
 	t.Helper()
-	need.Source(t)
 	dir, source := t.TempDir(), "../../../plugins/kubernetes"
-	fake := filepath.Join(dir, "fake")
-	for program, folder := range map[string]string{filepath.Join(dir, "bin", "kubernetes"): ".", fake: "./kubetest/fake"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, folder)
-		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	fake := filepath.Join(dir, "bin", "fake")
+	for _, pkg := range []string{"plugins/kubernetes", "plugins/kubernetes/kubetest/fake"} {
+		hosttest.BuildPlugin(t, pkg, dir)
 	}
 	use := strings.NewReplacer(`"busybox"`, fmt.Sprintf("%q", sandboxtest.Image), `package = "./kubetest/fake"`, fmt.Sprintf("command = [%q]", fake))
 	for _, name := range []string{"plugin.toml", "settings.schema.json", "conform.toml"} {

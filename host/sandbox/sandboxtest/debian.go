@@ -1,45 +1,36 @@
 package sandboxtest
 
 import (
+	"archive/tar"
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
 
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// debianTimeout bounds the creation of the image, which takes half a minute with a fast mirror.
-const debianTimeout = 5 * time.Minute
-
-// Debian returns the name of an image with a minimal Debian of this machine's release, from the mirror that its apt uses. It is created
-// once per machine; the name depends on everything that goes into it.
+// Debian returns the name of an image with this machine's own Debian, reduced to what every Debian has and apt, which installs from the
+// mirror of the machine. It is imported once per engine; the name depends on the versions of the packages.
 func (h Host) Debian(t testing.TB) string {
 	t.Helper()
-	release, mirror, err := debianSource()
-	need.Part(t, "debootstrap", err)
-	_, err = exec.LookPath("debootstrap")
-	need.Part(t, "debootstrap", err)
-	name := "flynn-test/debian:" + digest("1 ", release, " ", mirror)
+	d, err := findDebian()
+	need.Part(t, "debian", err)
+	name := "flynn-test/debian:" + digest("2 ", d)
 	unlock := onceOnThisMachine(t, "flynn-test-debian")
 	defer unlock()
-	if _, err := h.API.ImageInspect(t.Context(), name); err == nil {
-		return name
+	err = importImage(t.Context(), h.API, name, d.root, "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", `CMD ["bash"]`)
+	if err != nil {
+		t.Fatalf("make the image of Debian: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), debianTimeout)
-	defer cancel()
-	need.Part(t, "debootstrap", importDebian(ctx, h.API, t.TempDir(), name, release, mirror))
 	return name
 }
 
@@ -109,26 +100,154 @@ func mirrorIn(file, release string) string {
 	return ""
 }
 
-func importDebian(ctx context.Context, api *client.Client, dir, name, release, mirror string) error {
-	root := filepath.Join(dir, "root")
-	if out, err := exec.CommandContext(ctx, "debootstrap", "--variant=minbase", release, root, mirror).CombinedOutput(); err != nil {
-		return fmt.Errorf("debootstrap: %w: %s", err, out[max(0, len(out)-2000):])
+// debian is what the machine's package manager knows of the packages of the image.
+type debian struct {
+	release, mirror string
+	packages        []string
+	status          string // their paragraphs in dpkg's status file
+}
+
+// findDebian chooses the packages: those that are essential or required, apt, and what these depend on.
+func findDebian() (d debian, err error) {
+	if d.release, d.mirror, err = debianSource(); err != nil {
+		return d, err
 	}
-	archive := exec.CommandContext(ctx, "tar", "-C", root, "--exclude=./var/cache/apt/archives/*", "--exclude=./usr/share/doc/*",
-		"--exclude=./usr/share/locale/*", "--exclude=./var/lib/apt/lists/*", "--exclude=./dev/*", "-c", ".")
-	files, err := archive.StdoutPipe()
+	const fields = "${Package}\t${Essential}\t${Priority}\t${Depends}, ${Pre-Depends}\t${Provides}\n"
+	out, err := exec.Command("dpkg-query", "--show", "--showformat", fields).Output()
+	if err != nil {
+		return d, err
+	}
+	wanted, depends, provider := []string{"apt"}, map[string]string{}, map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		depends[f[0]] = f[3]
+		if f[1] == "yes" || f[2] == "required" {
+			wanted = append(wanted, f[0])
+		}
+		for _, name := range names(f[4], ",") {
+			provider[name] = f[0]
+		}
+	}
+	for len(wanted) > 0 {
+		name := wanted[0]
+		wanted = wanted[1:]
+		if slices.Contains(d.packages, name) {
+			continue
+		}
+		d.packages = append(d.packages, name)
+		for clause := range strings.SplitSeq(depends[name], ",") {
+			for _, one := range names(clause, "|") {
+				if _, installed := depends[one]; !installed {
+					one = provider[one]
+				}
+				if one != "" {
+					wanted = append(wanted, one)
+					break
+				}
+			}
+		}
+	}
+	slices.Sort(d.packages)
+	status, err := exec.Command("dpkg-query", append([]string{"--status"}, d.packages...)...).Output()
+	d.status = string(status)
+	return d, err
+}
+
+// names returns the names of packages in a list, without their versions and architectures.
+func names(list, separator string) (found []string) {
+	for one := range strings.SplitSeq(list, separator) {
+		if words := strings.Fields(one); len(words) > 0 {
+			name, _, _ := strings.Cut(words[0], ":")
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// root returns the files of the packages as an uncompressed tar.
+func (d debian) root() io.Reader {
+	r, out := io.Pipe()
+	go func() { // ends with its reader
+		w := tar.NewWriter(out)
+		out.CloseWithError(errors.Join(d.add(w), w.Close()))
+	}()
+	return r
+}
+
+// undocumented are folders of which the image has nothing.
+var undocumented = []string{"/usr/share/doc/", "/usr/share/locale/", "/usr/share/man/", "/usr/share/info/"}
+
+func (d debian) add(w *tar.Writer) error {
+	listed, err := exec.Command("dpkg-query", append([]string{"--listfiles"}, d.packages...)...).Output()
 	if err != nil {
 		return err
 	}
-	if err := archive.Start(); err != nil {
+	added := map[string]bool{}
+	for _, alias := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} { // links to those of /usr, which no package may list
+		err = errors.Join(err, addAsIs(w, alias, added))
+	}
+	for line := range strings.Lines(string(listed)) {
+		name := strings.TrimSuffix(line, "\n")
+		if filepath.IsAbs(name) && !slices.ContainsFunc(undocumented, func(dir string) bool { return strings.HasPrefix(name, dir) }) {
+			err = errors.Join(err, addAsIs(w, name, added))
+		}
+	}
+	for _, name := range d.packages {
+		about, _ := filepath.Glob("/var/lib/dpkg/info/" + name + ".*")
+		other, _ := filepath.Glob("/var/lib/dpkg/info/" + name + ":*")
+		for _, file := range append(about, other...) {
+			err = errors.Join(err, addAsIs(w, file, added))
+		}
+	}
+	master := func(name string) string {
+		text, failed := os.ReadFile("/usr/share/base-passwd/" + name + ".master")
+		err = errors.Join(err, failed)
+		return string(text)
+	}
+	for name, text := range map[string]string{
+		"var/lib/dpkg/info/format": "1\n",
+		"var/lib/dpkg/status":      d.status,
+		"etc/passwd":               strings.ReplaceAll(master("passwd"), ":*:", ":x:") + "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n",
+		"etc/group":                strings.ReplaceAll(master("group"), ":*:", ":x:"),
+		"etc/apt/sources.list":     fmt.Sprintf("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n", d.mirror, d.release),
+	} {
+		add(w, tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, []byte(text))
+	}
+	add(w, tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/awk", Linkname: "mawk", Mode: 0o777}, nil) // which dpkg's scripts may use
+	return err
+}
+
+// addAsIs copies a folder, link or file of the machine, unless it was added before or the machine has been spared it.
+func addAsIs(w *tar.Writer, name string, added map[string]bool) error {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(name)) // /bin is a link to /usr/bin
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	name = filepath.Join(dir, filepath.Base(name))
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || added[name] || name == "/" {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	body, err := api.ImageImport(ctx, image.ImportSource{Source: files, SourceName: "-"}, name, image.ImportOptions{
-		Changes: []string{"ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", `CMD ["bash"]`},
-	})
-	if err == nil {
-		_, err = io.Copy(io.Discard, body)
-		body.Close()
+	added[name] = true
+	var content []byte
+	link := ""
+	switch info.Mode().Type() {
+	case 0:
+		content, err = os.ReadFile(name)
+	case fs.ModeSymlink:
+		link, err = os.Readlink(name)
 	}
-	return errors.Join(err, archive.Wait())
+	if err != nil {
+		return err
+	}
+	header, err := tar.FileInfoHeader(info, link)
+	if err != nil {
+		return err
+	}
+	header.Name = strings.TrimPrefix(name, "/")
+	add(w, *header, content)
+	return nil
 }

@@ -8,23 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // DockerDriver builds examples/docker-driver and returns the folder of the plugin, which takes the engine at DOCKER_HOST.
 func DockerDriver(t testing.TB) string {
 	t.Helper()
-	need.Source(t)
 	_, err := exec.LookPath("docker")
 	need.Part(t, "docker", err)
-	const source = "github.com/flynnhost/flynn/examples/docker-driver"
+	const source = "examples/docker-driver"
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "docker-driver"), source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", source).Output()
+	hosttest.BuildPlugin(t, source, dir)
+	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/flynnhost/flynn/"+source).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,17 +67,17 @@ func connect(t testing.TB, address string) Host {
 // importTimeout bounds the import of an image.
 const importTimeout = time.Minute
 
-// importImage creates an image unless the engine has it.
-func importImage(ctx context.Context, api *client.Client, tag string, makeRoot func() io.Reader) error {
+// importImage creates an image unless the engine has it. Without other lines of a Dockerfile it gets a PATH and a variable.
+func importImage(ctx context.Context, api *client.Client, tag string, makeRoot func() io.Reader, lines ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	if _, err := api.ImageInspect(ctx, tag); err == nil {
 		return nil
 	}
-	root := makeRoot()
-	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, tag, image.ImportOptions{
-		Changes: []string{"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV IMAGE_SECRET=from-the-image"},
-	})
+	if lines == nil {
+		lines = []string{"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV IMAGE_SECRET=from-the-image"}
+	}
+	body, err := api.ImageImport(ctx, image.ImportSource{Source: makeRoot(), SourceName: "-"}, tag, image.ImportOptions{Changes: lines})
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func BenchmarkTurn(b *testing.B) {
 
 // build builds the programs as `just build` does: what is measured is what people run.
 func build(b *testing.B) string {
-	return hosttest.Build(b, "-tags", "urfave_cli_no_template,grpcnotrace", "-ldflags", "-s -w")
+	return hosttest.Build(b)
 }
 
 func text(id int) string { return fmt.Sprintf("message %d", id) }

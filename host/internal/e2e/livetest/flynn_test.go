@@ -87,19 +87,17 @@ func describe(dir, pkg string) error {
 }
 
 // build builds a program, with the race detector when the tests have it. Then FLYNN_TEST_UNRACED are the flags with which the justfile has
-// them compiled: with others, everything would be compiled once more.
+// them compiled, as GOFLAGS has them: with others, everything would be compiled once more.
 func build(out, pkg string, race bool) error {
 	if err := need.Sources(); err != nil {
 		return err
 	}
-	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-race=" + strconv.FormatBool(race)}
-	if race {
-		args = append(args, strings.Fields(os.Getenv("FLYNN_TEST_UNRACED"))...)
-	}
-	cmd := exec.Command("go", append(args, "-o", out+"/", pkg)...)
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-race="+strconv.FormatBool(race), "-o", out+"/", pkg)
 	cmd.Dir = root
 	cmd.Env = os.Environ()
-	if !race {
+	if race {
+		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" "+os.Getenv("FLYNN_TEST_UNRACED"))
+	} else {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -219,7 +220,7 @@ func (h *house) goCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = h.tree
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false -tags="+hosttest.Tags)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
