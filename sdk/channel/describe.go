@@ -11,7 +11,7 @@ func describe(p Channel, wire *pluginv1.DescribeResponse) {
 	d := p.Describe()
 	wire.Name, wire.Version, wire.ConfigSchemaDigest = d.Name, d.Version, process.SchemaDigest(d.ConfigSchema)
 	wire.Kinds = append(wire.Kinds, pluginv1.Kind_KIND_CHANNEL)
-	wire.Channel = capabilities(p, d.Capabilities)
+	wire.Channel, wire.Lease = capabilities(p, d.Capabilities), true
 }
 
 func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
@@ -29,6 +29,7 @@ func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
 		Reconcile:          is[Reconciler](p),
 		Idempotent:         c.Idempotent,
 		Exclusive:          c.Exclusive,
+		Shared:             c.Shared,
 		Threads:            c.Threads,
 		Buttons:            c.Buttons,
 		Format:             channelv1.TextFormat_TEXT_FORMAT_PLAIN,

@@ -8,9 +8,16 @@
 // Further one-method interfaces declare what a platform can do besides receiving and sending (Editor, Typer,
 // Deleter, Reacter, Fetcher, Uploader, Resolver, Reconciler): implement one, and the package declares the ability to the host.
 //
-// The methods of a Channel are called in this order: Describe at any time; Configure once; then Run, once, and concurrently with it Send
-// and the optional methods, from many goroutines. When the context of Run ends, return. Calls other than Send, Fetch and Upload end after a
-// minute.
+// The methods of a Channel are called in this order: Describe at any time; Configure once; then Run, and concurrently with it Send and the
+// optional methods, from many goroutines. When the context of Run ends, close every connection and return. Calls other than Send, Fetch and
+// Upload end after a minute.
+//
+// Where several hosts share the work, the host that has the channel gives the process a lease and renews it. The package obeys it, by a clock
+// that goes on while the process or the machine is suspended: when a lease expires, the context of Run ends with the cause ErrLeaseExpired, and
+// events are refused; a Send that has not begun is not sent, and the context of one that has begun ends a moment later, its Patience at once.
+// If Run has not returned after half a second, the process ends. With the next lease Run is called again. So nobody else has to be asked
+// before a call of the platform: use the context that the method was given, keep no connection outside Run, and do not wait for the host
+// there without that context. A host alone grants no leases; then Run is called once.
 //
 // The host has an event only when Deliver returns nil (or the function given to DeliverAsync is called with nil): it is on disk then.
 // Acknowledge it to the platform then, and not before, so that nothing is lost when either side dies. Events may arrive twice; the host

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -46,16 +47,17 @@ type backlog struct {
 
 	mu      sync.Mutex
 	log     *slog.Logger
-	events  []pending // unacked, in order of seq
-	first   uint64    // seq of events[0]; of the next event when there is none
-	window  int       // 0 until the first stream
-	stream  int       // number of the current stream
+	held    func() error // why no event is accepted; nil if events are
+	events  []pending    // unacked, in order of seq
+	first   uint64       // seq of events[0]; of the next event when there is none
+	window  int          // 0 until the first stream
+	stream  int          // number of the current stream
 	ending  bool
 	changed chan struct{} // closed and replaced whenever one of the above changes
 }
 
 func newBacklog() *backlog {
-	return &backlog{first: 1, changed: make(chan struct{})}
+	return &backlog{first: 1, changed: make(chan struct{}), held: func() error { return nil }}
 }
 
 // wake wakes every goroutine that waits for a change. b.mu is held.
@@ -71,6 +73,10 @@ func (b *backlog) add(ctx context.Context, e *channelv1.Event, done func(error))
 		if b.ending {
 			b.mu.Unlock()
 			return ErrEnding
+		}
+		if err := b.held(); err != nil {
+			b.mu.Unlock()
+			return err
 		}
 		if len(b.events) < b.window {
 			e.Seq = b.first + uint64(len(b.events))
@@ -209,6 +215,23 @@ func (b *backlog) begin(log *slog.Logger) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ending, b.window, b.log = false, 0, log
+}
+
+// disown calls the done functions of the waiting events, because the host's lease has expired: the platform delivers them again, perhaps to
+// another host. The events stay, without gaps in their numbers, for a host that reads on; hosts drop repeats.
+func (b *backlog) disown() {
+	b.calling.Lock()
+	defer b.calling.Unlock()
+	b.mu.Lock()
+	waiting := slices.Clone(b.events)
+	for i := range b.events {
+		b.events[i].done = func(error) {}
+	}
+	b.wake() // events that wait for credit are refused
+	b.mu.Unlock()
+	for _, p := range waiting {
+		p.done(ErrLeaseExpired)
+	}
 }
 
 // end refuses further events and calls the done functions of the waiting ones.

@@ -34,7 +34,11 @@ func Serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger) e
 
 // Part returns p as one part of a plugin that has another kind, too; see sdk/plugin.
 func Part(p Channel) plugin.Part {
-	events := newBacklog()
+	events, lease := newBacklog(), newLease()
+	events.held = func() error {
+		_, err := lease.held()
+		return err
+	}
 	return plugin.Part{
 		Kind:     pluginv1.Kind_KIND_CHANNEL,
 		Describe: func(d *pluginv1.DescribeResponse) { describe(p, d) },
@@ -42,10 +46,15 @@ func Part(p Channel) plugin.Part {
 		Endless:  []string{channelv1.Channel_Receive_FullMethodName},
 		Register: func(g *grpc.Server, s *process.Server) {
 			events.begin(s.Log())
-			channelv1.RegisterChannelServer(g, &outbound{channel: p, server: s, backlog: events, sent: &recent{}, edits: &revisions{}})
+			channelv1.RegisterChannelServer(g, &outbound{
+				channel: p, server: s, backlog: events, lease: lease, sent: &recent{}, edits: &revisions{},
+			})
 		},
 		Configure: p.Configure,
-		Run:       func(ctx context.Context, b *process.Board) error { return p.Run(ctx, inbox{events, b}) },
-		End:       events.end,
+		Begin:     func(r *pluginv1.ConfigureRequest) { lease.begin(r.GetLease()) },
+		Run: func(ctx context.Context, b *process.Board) error {
+			return lease.run(ctx, b, events.disown, func(ctx context.Context) error { return p.Run(ctx, inbox{events, b}) })
+		},
+		End: events.end,
 	}
 }

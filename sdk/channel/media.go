@@ -25,7 +25,10 @@ func (o *outbound) Fetch(r *channelv1.FetchRequest, stream grpc.ServerStreamingS
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(stream.Context(), transferTime)
+	ctx, cancel, err := o.bounded(stream.Context(), transferTime)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	m, err := p.Fetch(ctx, r.GetHandle())
 	if err != nil {
@@ -74,7 +77,10 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 	if head == nil {
 		return status.Error(codes.InvalidArgument, "the first frame must be the head")
 	}
-	ctx, cancel := context.WithTimeout(stream.Context(), transferTime)
+	ctx, cancel, err := o.bounded(stream.Context(), transferTime)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	handle, err := p.Upload(ctx, Media{
 		Name: head.GetName(), Type: head.GetMediaType(), Size: int64(head.GetSize()), SHA256: head.GetSha256(),

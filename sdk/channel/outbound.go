@@ -18,6 +18,7 @@ type outbound struct {
 	channel Channel
 	server  *process.Server
 	backlog *backlog
+	lease   *lease
 	sent    *recent
 	edits   *revisions
 }
@@ -40,9 +41,22 @@ func optional[T any](ctx context.Context, o *outbound, method string, f func(ctx
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel, err := o.bounded(ctx, callTime)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	return failed(f(ctx, p))
+}
+
+// bounded derives the context of a call other than Send. Without a lease there is none, and the host may try again.
+func (o *outbound) bounded(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
+	ctx, release, err := o.lease.leased(ctx)
+	if err != nil {
+		return nil, nil, status.Error(codes.Unavailable, err.Error())
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	return ctx, func() { cancel(); release() }, nil
 }
 
 // failed adds a status code to the author's error, unless it has one.
@@ -64,6 +78,11 @@ func (o *outbound) Send(ctx context.Context, r *channelv1.SendRequest) (*channel
 	ctx, cancel := withPatience(ctx, o.server.Until)
 	defer cancel()
 	return sentToWire(o.sent.once(ctx, r.GetIdempotencyKey(), func(resume string) (Sent, error) {
+		ctx, cancel, err := o.lease.leased(ctx)
+		if err != nil {
+			return Sent{Outcome: OutcomeNotSent}, err
+		}
+		defer cancel()
 		s := sendFromWire(r)
 		if resume != "" { // a host that does not know the field repeats everything
 			s.Resume = resume

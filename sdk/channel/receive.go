@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,20 @@ import (
 )
 
 type receiveStream = grpc.BidiStreamingServer[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
+
+// receiving is one stream to the host. Events and Renews are sent by two goroutines.
+type receiving struct {
+	receiveStream
+	number  int
+	sent    atomic.Uint64 // seq after the last one sent
+	sending sync.Mutex
+}
+
+func (r *receiving) send(frame *channelv1.ReceiveResponse) error {
+	r.sending.Lock()
+	defer r.sending.Unlock()
+	return r.Send(frame)
+}
 
 // Receive streams events to the host, beginning with those that were not acked on an earlier stream.
 func (o *outbound) Receive(stream receiveStream) error {
@@ -27,19 +42,23 @@ func (o *outbound) Receive(stream receiveStream) error {
 	}
 	ctx, cancel := o.server.Until(stream.Context())
 	defer cancel()
+	r := &receiving{receiveStream: stream}
 	number, seq := o.backlog.open(open.GetWindow())
+	r.number = number
+	r.sent.Store(seq)
 	o.server.Log().Debug("stream opened", "stream", open.GetStreamId(), "window", open.GetWindow(), "first", seq)
 
-	var sent atomic.Uint64 // seq after the last one sent
-	sent.Store(seq)
-	acks := make(chan error, 1)
+	read := make(chan error, 1)
 	go func() { // ends with the stream, at the latest when this method returns
-		acks <- o.acks(stream, number, &sent)
+		read <- o.read(r)
 		cancel()
 	}()
-	err = o.events(ctx, stream, number, &sent)
+	if o.lease.granted() {
+		go o.lease.renew(ctx, r.send) // ends with the stream
+	}
+	err = o.events(ctx, r)
 	select {
-	case cause := <-acks:
+	case cause := <-read:
 		err = cause
 	default:
 	}
@@ -47,31 +66,32 @@ func (o *outbound) Receive(stream receiveStream) error {
 }
 
 // events sends frames as they become available, until the stream ends.
-func (o *outbound) events(ctx context.Context, stream receiveStream, number int, sent *atomic.Uint64) error {
+func (o *outbound) events(ctx context.Context, r *receiving) error {
 	for {
-		frame, err := o.backlog.next(ctx, number, sent.Load())
+		frame, err := o.backlog.next(ctx, r.number, r.sent.Load())
 		if err != nil {
 			return err
 		}
-		sent.Add(1) // before sending: the ack may arrive before Send returns
-		if err := stream.Send(frame); err != nil {
+		r.sent.Add(1) // before sending: the ack may arrive before send returns
+		if err := r.send(frame); err != nil {
 			return err
 		}
 	}
 }
 
-// acks reads the host's frames until the stream ends. It ignores unknown kinds of frames.
-func (o *outbound) acks(stream receiveStream, number int, sent *atomic.Uint64) error {
+// read reads the host's frames until the stream ends. It ignores unknown kinds of frames.
+func (o *outbound) read(r *receiving) error {
 	for {
-		frame, err := stream.Recv()
+		frame, err := r.Recv()
 		if err != nil {
 			return err
 		}
-		ack := frame.GetAck()
-		if ack == nil {
-			continue
+		if ack := frame.GetAck(); ack != nil {
+			err = o.backlog.ack(r.number, ack, r.sent.Load())
+		} else if answer := frame.GetLease(); answer != nil {
+			err = o.lease.take(answer)
 		}
-		if err := o.backlog.ack(number, ack, sent.Load()); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,8 @@ type Capabilities struct {
 	EditWindow         time.Duration // how long a message can be edited; 0: for ever
 	MinEditInterval    time.Duration // between edits of one message; 0: the host's default of 1 s
 	Idempotent         bool          // Send recognises a repeated key even after a restart of the plugin
-	Exclusive          bool          // one connection per credential
+	Exclusive          bool          // one connection per credential: not even two processes of one host may overlap
+	Shared             bool          // several hosts may run it at the same time: each event comes to one of them, or has one ID in all
 	Threads            bool          // conversations may be threads
 	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
 	Buttons            bool          // Send and Edit show buttons, and a press is delivered as EventButton

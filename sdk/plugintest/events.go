@@ -11,7 +11,7 @@ import (
 
 // open begins a stream; the plugin sends again everything that was not acked. If the plugin has ended, the stream has no events.
 func (h *Host) open() {
-	h.stream = wire.Open(context.Background(), h.channel, uint32(h.config.Window))
+	h.stream = wire.OpenLeased(context.Background(), h.channel, uint32(h.config.Window), h.config.Leases)
 	// A frame of a future protocol, which the plugin has to ignore. If the stream has ended, waiting for events reports it.
 	_ = h.stream.Send(wire.Grease(&channelv1.ReceiveRequest{}))
 }

@@ -4,7 +4,7 @@
 // Begin with Start. Event, Ack and Reconnect are the host's side of the event stream; Send and similar methods are the other direction.
 // Every wait is bounded and fails the test at its end. The services of the host for the plugin (Config.Permissions) are kept in memory,
 // where Services shows them; Webhook sends HTTP requests. For tools begin with StartTools. Conform makes the checks of `flynn plugin
-// conform`, and CheckSchema compares the settings with their schema.
+// conform`, and CheckSchema compares the settings with their schema. With Config.Leases the Host is one of several, and can be suspended.
 //
 //	h := plugintest.Start(t, &irc{}, plugintest.Config{Settings: map[string]any{"server": addr}})
 //	e := h.Event()
@@ -33,9 +33,17 @@ type Config struct {
 	// Permissions are those of permissions.host in plugin.toml: "kv", "media", "webhook", "metric".
 	Permissions []string
 	Services    *Services // those of an earlier plugin of the test; new ones by default
+	// Leases makes the host one of several, which grants leases; by default the instance is its alone.
+	Leases *Leases
 
 	onServe func(url string) // called on a separate goroutine when the plugin serves a webhook
 }
+
+// Leases are the leases that a Host grants.
+type Leases = wire.Leases
+
+// NewLeases returns a host's leases of a channel: the epoch that the host has, and how long each lasts.
+func NewLeases(epoch int64, duration time.Duration) *Leases { return wire.NewLeases(epoch, duration) }
 
 // Host is a host with one running channel.
 type Host struct {

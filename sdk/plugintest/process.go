@@ -130,7 +130,7 @@ func (h *process) configure() error {
 	request := &pluginv1.ConfigureRequest{
 		HostEndpoint: h.endpoint, HostToken: h.token,
 		Instance: h.config.Instance, SettingsJson: settings, Secrets: h.config.Secrets,
-		StateDir: h.config.StateDir, LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
+		StateDir: h.config.StateDir, LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG, Lease: h.config.Leases != nil,
 	}
 	r, err := h.plugin.Configure(context.Background(), request)
 	if err != nil {

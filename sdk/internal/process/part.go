@@ -26,6 +26,8 @@ type Part struct {
 	Endless []string
 	// Configure receives the settings; every part gets all of them.
 	Configure func(ctx context.Context, c Config) error
+	// Begin is called with the request before Run; it may be nil.
+	Begin func(*pluginv1.ConfigureRequest)
 	// Run works until ctx ends, if the instance is used as this kind. An earlier return is a failure. It may be nil.
 	Run func(ctx context.Context, b *Board) error
 	// End releases what waits for the host; it may be nil.

@@ -88,6 +88,11 @@ func (s *Server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 			return configureFailed(err)
 		}
 	}
+	for _, p := range s.parts {
+		if p.Begin != nil {
+			p.Begin(r)
+		}
+	}
 	return &pluginv1.ConfigureResponse{}, s.start(config.Host, r.GetKind())
 }
 

@@ -13,13 +13,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// Stream is one Receive stream. One goroutine uses it.
+// Stream is one Receive stream. One goroutine uses it, besides Leases.
 type Stream struct {
 	wire   grpc.BidiStreamingClient[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
 	frames chan *channelv1.ReceiveResponse // closed at the end of the stream
 	err    error                           // why it ended, once frames is closed
 	cancel context.CancelFunc
 	reader sync.WaitGroup
+
+	leases  *Leases    // nil for a host that grants none
+	sending sync.Mutex // held while a frame is sent
 }
 
 // ErrQuiet means that no event arrived in time.
@@ -27,8 +30,13 @@ var ErrQuiet = errors.New("nothing came")
 
 // Open begins a stream. The plugin sends again what was not acknowledged on the last one. If the stream cannot begin, it counts as ended.
 func Open(ctx context.Context, c channelv1.ChannelClient, window uint32) *Stream {
+	return OpenLeased(ctx, c, window, nil)
+}
+
+// OpenLeased is Open for a plugin that was configured with a lease.
+func OpenLeased(ctx context.Context, c channelv1.ChannelClient, window uint32, leases *Leases) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Stream{frames: make(chan *channelv1.ReceiveResponse), cancel: cancel}
+	s := &Stream{frames: make(chan *channelv1.ReceiveResponse), cancel: cancel, leases: leases}
 	open := &channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Open{Open: Grease(&channelv1.Open{StreamId: "test", Window: window})}}
 	if s.wire, s.err = c.Receive(ctx); s.err == nil {
 		s.err = s.wire.Send(open)
@@ -48,6 +56,12 @@ func (s *Stream) read(ctx context.Context) {
 		frame, err := s.wire.Recv()
 		if s.err = err; err != nil {
 			return
+		}
+		if r := frame.GetRenew(); r != nil {
+			if s.leases != nil {
+				s.leases.asked(r, s.Send)
+			}
+			continue
 		}
 		select {
 		case s.frames <- frame:
@@ -120,6 +134,8 @@ func (s *Stream) Send(frame *channelv1.ReceiveRequest) error {
 	if s.wire == nil {
 		return s.err // it never began
 	}
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	return s.wire.Send(frame)
 }
 

@@ -471,7 +471,10 @@ type Capabilities struct {
 	// Send and Edit show buttons, and a press comes back as EVENT_KIND_BUTTON.
 	Buttons bool `protobuf:"varint,17,opt,name=buttons,proto3" json:"buttons,omitempty"`
 	// What the platform proves about the ids of senders.
-	Senders       SenderProof `protobuf:"varint,18,opt,name=senders,proto3,enum=flynn.channel.v1.SenderProof" json:"senders,omitempty"`
+	Senders SenderProof `protobuf:"varint,18,opt,name=senders,proto3,enum=flynn.channel.v1.SenderProof" json:"senders,omitempty"`
+	// Several hosts may each run a process of one instance at the same time: the platform gives each event to one of them, or the event has
+	// the same id in all. Otherwise one host at a time runs it. Never together with exclusive.
+	Shared        bool `protobuf:"varint,19,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +635,13 @@ func (x *Capabilities) GetSenders() SenderProof {
 	return SenderProof_SENDER_PROOF_UNSPECIFIED
 }
 
+func (x *Capabilities) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
 // ReceiveRequest is a frame from the host.
 type ReceiveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -641,6 +651,7 @@ type ReceiveRequest struct {
 	//
 	//	*ReceiveRequest_Open
 	//	*ReceiveRequest_Ack
+	//	*ReceiveRequest_Lease
 	Frame         isReceiveRequest_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -701,6 +712,15 @@ func (x *ReceiveRequest) GetAck() *Ack {
 	return nil
 }
 
+func (x *ReceiveRequest) GetLease() *Lease {
+	if x != nil {
+		if x, ok := x.Frame.(*ReceiveRequest_Lease); ok {
+			return x.Lease
+		}
+	}
+	return nil
+}
+
 type isReceiveRequest_Frame interface {
 	isReceiveRequest_Frame()
 }
@@ -715,9 +735,16 @@ type ReceiveRequest_Ack struct {
 	Ack *Ack `protobuf:"bytes,2,opt,name=ack,proto3,oneof"`
 }
 
+type ReceiveRequest_Lease struct {
+	// Answers a Renew.
+	Lease *Lease `protobuf:"bytes,3,opt,name=lease,proto3,oneof"`
+}
+
 func (*ReceiveRequest_Open) isReceiveRequest_Frame() {}
 
 func (*ReceiveRequest_Ack) isReceiveRequest_Frame() {}
+
+func (*ReceiveRequest_Lease) isReceiveRequest_Frame() {}
 
 // Open begins a stream.
 type Open struct {
@@ -840,6 +867,72 @@ func (x *Ack) GetRejected() []*Rejection {
 	return nil
 }
 
+// Lease says how long the plugin may use its platform for this host. Each one replaces the last. A host sends one only in answer to a Renew.
+type Lease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rises whenever the channel goes from one host to another. A lease with a lower epoch than an earlier one of this process ends the stream
+	// with FAILED_PRECONDITION.
+	Epoch int64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// How long it lasts from the moment at which the plugin sent the Renew, never from the moment at which the answer arrived: an answer may
+	// be delayed for as long as a process is suspended. Absent or not above zero: the host has no lease to give, and an earlier one ends.
+	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Renew.mark, unchanged.
+	Mark          uint64 `protobuf:"varint,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Lease) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Lease) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *Lease) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
+}
+
 // Rejection names an event that the host refused for good.
 type Rejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -853,7 +946,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +958,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +971,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Rejection) GetSeq() uint64 {
@@ -903,6 +996,7 @@ type ReceiveResponse struct {
 	// Types that are valid to be assigned to Frame:
 	//
 	//	*ReceiveResponse_Event
+	//	*ReceiveResponse_Renew
 	Frame         isReceiveResponse_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -910,7 +1004,7 @@ type ReceiveResponse struct {
 
 func (x *ReceiveResponse) Reset() {
 	*x = ReceiveResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1016,7 @@ func (x *ReceiveResponse) String() string {
 func (*ReceiveResponse) ProtoMessage() {}
 
 func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1029,7 @@ func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveResponse.ProtoReflect.Descriptor instead.
 func (*ReceiveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReceiveResponse) GetFrame() isReceiveResponse_Frame {
@@ -954,6 +1048,15 @@ func (x *ReceiveResponse) GetEvent() *Event {
 	return nil
 }
 
+func (x *ReceiveResponse) GetRenew() *Renew {
+	if x != nil {
+		if x, ok := x.Frame.(*ReceiveResponse_Renew); ok {
+			return x.Renew
+		}
+	}
+	return nil
+}
+
 type isReceiveResponse_Frame interface {
 	isReceiveResponse_Frame()
 }
@@ -963,7 +1066,61 @@ type ReceiveResponse_Event struct {
 	Event *Event `protobuf:"bytes,1,opt,name=event,proto3,oneof"`
 }
 
+type ReceiveResponse_Renew struct {
+	// Asks for a lease. Sent only where ConfigureRequest.lease is set; hosts that do not know it ignore it.
+	Renew *Renew `protobuf:"bytes,2,opt,name=renew,proto3,oneof"`
+}
+
 func (*ReceiveResponse_Event) isReceiveResponse_Frame() {}
+
+func (*ReceiveResponse_Renew) isReceiveResponse_Frame() {}
+
+// Renew asks for a lease, or for a longer one. The plugin sends the next one only after the answer.
+type Renew struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was sent, by a clock of the plugin that nobody can set and that goes on while the plugin or the machine is suspended. Opaque to
+	// the host.
+	Mark          uint64 `protobuf:"varint,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renew) Reset() {
+	*x = Renew{}
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renew) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renew) ProtoMessage() {}
+
+func (x *Renew) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renew.ProtoReflect.Descriptor instead.
+func (*Renew) Descriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Renew) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
+}
 
 // Event is one thing that happened on the platform.
 type Event struct {
@@ -1002,7 +1159,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1171,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1184,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{6}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -1143,7 +1300,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1312,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1325,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{7}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Conversation) GetId() string {
@@ -1215,7 +1372,7 @@ type Sender struct {
 
 func (x *Sender) Reset() {
 	*x = Sender{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1384,7 @@ func (x *Sender) String() string {
 func (*Sender) ProtoMessage() {}
 
 func (x *Sender) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1397,7 @@ func (x *Sender) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sender.ProtoReflect.Descriptor instead.
 func (*Sender) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{8}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sender) GetId() string {
@@ -1302,7 +1459,7 @@ type Entity struct {
 
 func (x *Entity) Reset() {
 	*x = Entity{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1471,7 @@ func (x *Entity) String() string {
 func (*Entity) ProtoMessage() {}
 
 func (x *Entity) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1484,7 @@ func (x *Entity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entity.ProtoReflect.Descriptor instead.
 func (*Entity) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{9}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Entity) GetKind() string {
@@ -1375,7 +1532,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1544,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1557,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{10}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Attachment) GetHandle() string {
@@ -1460,7 +1617,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1629,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1642,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SendRequest) GetIdempotencyKey() string {
@@ -1573,7 +1730,7 @@ type Button struct {
 
 func (x *Button) Reset() {
 	*x = Button{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1742,7 @@ func (x *Button) String() string {
 func (*Button) ProtoMessage() {}
 
 func (x *Button) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1755,7 @@ func (x *Button) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Button.ProtoReflect.Descriptor instead.
 func (*Button) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Button) GetText() string {
@@ -1647,7 +1804,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1816,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1829,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SendResponse) GetOutcome() Outcome {
@@ -1747,7 +1904,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1916,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1929,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EditRequest) GetConversation() *Conversation {
@@ -1837,7 +1994,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +2006,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2019,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EditResponse) GetApplied() bool {
@@ -1892,7 +2049,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2061,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2074,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteRequest) GetConversation() *Conversation {
@@ -1943,7 +2100,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2112,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2125,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
 }
 
 // ReactRequest adds or removes a reaction.
@@ -1988,7 +2145,7 @@ type ReactRequest struct {
 
 func (x *ReactRequest) Reset() {
 	*x = ReactRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2157,7 @@ func (x *ReactRequest) String() string {
 func (*ReactRequest) ProtoMessage() {}
 
 func (x *ReactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2170,7 @@ func (x *ReactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactRequest.ProtoReflect.Descriptor instead.
 func (*ReactRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReactRequest) GetConversation() *Conversation {
@@ -2053,7 +2210,7 @@ type ReactResponse struct {
 
 func (x *ReactResponse) Reset() {
 	*x = ReactResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2222,7 @@ func (x *ReactResponse) String() string {
 func (*ReactResponse) ProtoMessage() {}
 
 func (x *ReactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2235,7 @@ func (x *ReactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactResponse.ProtoReflect.Descriptor instead.
 func (*ReactResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
 }
 
 // SetTypingRequest shows or hides "typing".
@@ -2096,7 +2253,7 @@ type SetTypingRequest struct {
 
 func (x *SetTypingRequest) Reset() {
 	*x = SetTypingRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2265,7 @@ func (x *SetTypingRequest) String() string {
 func (*SetTypingRequest) ProtoMessage() {}
 
 func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2278,7 @@ func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingRequest.ProtoReflect.Descriptor instead.
 func (*SetTypingRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetTypingRequest) GetConversation() *Conversation {
@@ -2154,7 +2311,7 @@ type SetTypingResponse struct {
 
 func (x *SetTypingResponse) Reset() {
 	*x = SetTypingResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2323,7 @@ func (x *SetTypingResponse) String() string {
 func (*SetTypingResponse) ProtoMessage() {}
 
 func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2336,7 @@ func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingResponse.ProtoReflect.Descriptor instead.
 func (*SetTypingResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
 }
 
 // ResolveRequest is what a person would type to name a conversation.
@@ -2193,7 +2350,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2362,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2375,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveRequest) GetQuery() string {
@@ -2239,7 +2396,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2408,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2421,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveResponse) GetTargets() []*Target {
@@ -2287,7 +2444,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2456,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2469,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Target) GetConversation() *Conversation {
@@ -2344,7 +2501,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2513,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2526,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReconcileRequest) GetIdempotencyKey() string {
@@ -2406,7 +2563,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2575,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2588,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReconcileResponse) GetOutcome() Outcome {
@@ -2459,7 +2616,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2628,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2641,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchRequest) GetHandle() string {
@@ -2511,7 +2668,7 @@ type MediaHead struct {
 
 func (x *MediaHead) Reset() {
 	*x = MediaHead{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2680,7 @@ func (x *MediaHead) String() string {
 func (*MediaHead) ProtoMessage() {}
 
 func (x *MediaHead) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2693,7 @@ func (x *MediaHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaHead.ProtoReflect.Descriptor instead.
 func (*MediaHead) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MediaHead) GetSize() uint64 {
@@ -2583,7 +2740,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2752,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2765,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FetchResponse) GetFrame() isFetchResponse_Frame {
@@ -2670,7 +2827,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2839,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2852,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{30}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UploadRequest) GetFrame() isUploadRequest_Frame {
@@ -2752,7 +2909,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2921,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2934,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{31}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UploadResponse) GetHandle() string {
@@ -2791,7 +2948,7 @@ var File_flynn_channel_v1_channel_proto protoreflect.FileDescriptor
 
 const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\n" +
-	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x05\n" +
+	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\x05\n" +
 	"\fCapabilities\x12$\n" +
 	"\x0emax_text_runes\x18\x01 \x01(\rR\fmaxTextRunes\x120\n" +
 	"\x14max_attachment_bytes\x18\x02 \x01(\x04R\x12maxAttachmentBytes\x12/\n" +
@@ -2814,10 +2971,12 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\athreads\x18\x0f \x01(\bR\athreads\x124\n" +
 	"\x06format\x18\x10 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12\x18\n" +
 	"\abuttons\x18\x11 \x01(\bR\abuttons\x127\n" +
-	"\asenders\x18\x12 \x01(\x0e2\x1d.flynn.channel.v1.SenderProofR\asenders\"r\n" +
+	"\asenders\x18\x12 \x01(\x0e2\x1d.flynn.channel.v1.SenderProofR\asenders\x12\x16\n" +
+	"\x06shared\x18\x13 \x01(\bR\x06shared\"\xa3\x01\n" +
 	"\x0eReceiveRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.flynn.channel.v1.OpenH\x00R\x04open\x12)\n" +
-	"\x03ack\x18\x02 \x01(\v2\x15.flynn.channel.v1.AckH\x00R\x03ackB\a\n" +
+	"\x03ack\x18\x02 \x01(\v2\x15.flynn.channel.v1.AckH\x00R\x03ack\x12/\n" +
+	"\x05lease\x18\x03 \x01(\v2\x17.flynn.channel.v1.LeaseH\x00R\x05leaseB\a\n" +
 	"\x05frame\"_\n" +
 	"\x04Open\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\tR\bstreamId\x12\x16\n" +
@@ -2825,13 +2984,20 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\rlast_event_id\x18\x03 \x01(\tR\vlastEventId\"P\n" +
 	"\x03Ack\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x127\n" +
-	"\brejected\x18\x02 \x03(\v2\x1b.flynn.channel.v1.RejectionR\brejected\"5\n" +
+	"\brejected\x18\x02 \x03(\v2\x1b.flynn.channel.v1.RejectionR\brejected\"h\n" +
+	"\x05Lease\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x12\n" +
+	"\x04mark\x18\x03 \x01(\x04R\x04mark\"5\n" +
 	"\tRejection\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"K\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"|\n" +
 	"\x0fReceiveResponse\x12/\n" +
-	"\x05event\x18\x01 \x01(\v2\x17.flynn.channel.v1.EventH\x00R\x05eventB\a\n" +
-	"\x05frame\"\xa9\x04\n" +
+	"\x05event\x18\x01 \x01(\v2\x17.flynn.channel.v1.EventH\x00R\x05event\x12/\n" +
+	"\x05renew\x18\x02 \x01(\v2\x17.flynn.channel.v1.RenewH\x00R\x05renewB\a\n" +
+	"\x05frame\"\x1b\n" +
+	"\x05Renew\x12\x12\n" +
+	"\x04mark\x18\x01 \x01(\x04R\x04mark\"\xa9\x04\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12/\n" +
@@ -3022,7 +3188,7 @@ func file_flynn_channel_v1_channel_proto_rawDescGZIP() []byte {
 }
 
 var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(EditLevel)(0),                // 0: flynn.channel.v1.EditLevel
 	(TextFormat)(0),               // 1: flynn.channel.v1.TextFormat
@@ -3035,100 +3201,105 @@ var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(*ReceiveRequest)(nil),        // 8: flynn.channel.v1.ReceiveRequest
 	(*Open)(nil),                  // 9: flynn.channel.v1.Open
 	(*Ack)(nil),                   // 10: flynn.channel.v1.Ack
-	(*Rejection)(nil),             // 11: flynn.channel.v1.Rejection
-	(*ReceiveResponse)(nil),       // 12: flynn.channel.v1.ReceiveResponse
-	(*Event)(nil),                 // 13: flynn.channel.v1.Event
-	(*Conversation)(nil),          // 14: flynn.channel.v1.Conversation
-	(*Sender)(nil),                // 15: flynn.channel.v1.Sender
-	(*Entity)(nil),                // 16: flynn.channel.v1.Entity
-	(*Attachment)(nil),            // 17: flynn.channel.v1.Attachment
-	(*SendRequest)(nil),           // 18: flynn.channel.v1.SendRequest
-	(*Button)(nil),                // 19: flynn.channel.v1.Button
-	(*SendResponse)(nil),          // 20: flynn.channel.v1.SendResponse
-	(*EditRequest)(nil),           // 21: flynn.channel.v1.EditRequest
-	(*EditResponse)(nil),          // 22: flynn.channel.v1.EditResponse
-	(*DeleteRequest)(nil),         // 23: flynn.channel.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 24: flynn.channel.v1.DeleteResponse
-	(*ReactRequest)(nil),          // 25: flynn.channel.v1.ReactRequest
-	(*ReactResponse)(nil),         // 26: flynn.channel.v1.ReactResponse
-	(*SetTypingRequest)(nil),      // 27: flynn.channel.v1.SetTypingRequest
-	(*SetTypingResponse)(nil),     // 28: flynn.channel.v1.SetTypingResponse
-	(*ResolveRequest)(nil),        // 29: flynn.channel.v1.ResolveRequest
-	(*ResolveResponse)(nil),       // 30: flynn.channel.v1.ResolveResponse
-	(*Target)(nil),                // 31: flynn.channel.v1.Target
-	(*ReconcileRequest)(nil),      // 32: flynn.channel.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),     // 33: flynn.channel.v1.ReconcileResponse
-	(*FetchRequest)(nil),          // 34: flynn.channel.v1.FetchRequest
-	(*MediaHead)(nil),             // 35: flynn.channel.v1.MediaHead
-	(*FetchResponse)(nil),         // 36: flynn.channel.v1.FetchResponse
-	(*UploadRequest)(nil),         // 37: flynn.channel.v1.UploadRequest
-	(*UploadResponse)(nil),        // 38: flynn.channel.v1.UploadResponse
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*Lease)(nil),                 // 11: flynn.channel.v1.Lease
+	(*Rejection)(nil),             // 12: flynn.channel.v1.Rejection
+	(*ReceiveResponse)(nil),       // 13: flynn.channel.v1.ReceiveResponse
+	(*Renew)(nil),                 // 14: flynn.channel.v1.Renew
+	(*Event)(nil),                 // 15: flynn.channel.v1.Event
+	(*Conversation)(nil),          // 16: flynn.channel.v1.Conversation
+	(*Sender)(nil),                // 17: flynn.channel.v1.Sender
+	(*Entity)(nil),                // 18: flynn.channel.v1.Entity
+	(*Attachment)(nil),            // 19: flynn.channel.v1.Attachment
+	(*SendRequest)(nil),           // 20: flynn.channel.v1.SendRequest
+	(*Button)(nil),                // 21: flynn.channel.v1.Button
+	(*SendResponse)(nil),          // 22: flynn.channel.v1.SendResponse
+	(*EditRequest)(nil),           // 23: flynn.channel.v1.EditRequest
+	(*EditResponse)(nil),          // 24: flynn.channel.v1.EditResponse
+	(*DeleteRequest)(nil),         // 25: flynn.channel.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 26: flynn.channel.v1.DeleteResponse
+	(*ReactRequest)(nil),          // 27: flynn.channel.v1.ReactRequest
+	(*ReactResponse)(nil),         // 28: flynn.channel.v1.ReactResponse
+	(*SetTypingRequest)(nil),      // 29: flynn.channel.v1.SetTypingRequest
+	(*SetTypingResponse)(nil),     // 30: flynn.channel.v1.SetTypingResponse
+	(*ResolveRequest)(nil),        // 31: flynn.channel.v1.ResolveRequest
+	(*ResolveResponse)(nil),       // 32: flynn.channel.v1.ResolveResponse
+	(*Target)(nil),                // 33: flynn.channel.v1.Target
+	(*ReconcileRequest)(nil),      // 34: flynn.channel.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),     // 35: flynn.channel.v1.ReconcileResponse
+	(*FetchRequest)(nil),          // 36: flynn.channel.v1.FetchRequest
+	(*MediaHead)(nil),             // 37: flynn.channel.v1.MediaHead
+	(*FetchResponse)(nil),         // 38: flynn.channel.v1.FetchResponse
+	(*UploadRequest)(nil),         // 39: flynn.channel.v1.UploadRequest
+	(*UploadResponse)(nil),        // 40: flynn.channel.v1.UploadResponse
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
 }
 var file_flynn_channel_v1_channel_proto_depIdxs = []int32{
 	0,  // 0: flynn.channel.v1.Capabilities.edit:type_name -> flynn.channel.v1.EditLevel
-	39, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
-	39, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
+	41, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
+	41, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
 	1,  // 3: flynn.channel.v1.Capabilities.format:type_name -> flynn.channel.v1.TextFormat
 	2,  // 4: flynn.channel.v1.Capabilities.senders:type_name -> flynn.channel.v1.SenderProof
 	9,  // 5: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
 	10, // 6: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
-	11, // 7: flynn.channel.v1.Ack.rejected:type_name -> flynn.channel.v1.Rejection
-	13, // 8: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
-	3,  // 9: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
-	14, // 10: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
-	15, // 11: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
-	16, // 12: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
-	17, // 13: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
-	40, // 14: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
-	4,  // 15: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
-	14, // 16: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 17: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
-	17, // 18: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
-	19, // 19: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
-	5,  // 20: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
-	6,  // 21: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	39, // 22: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	14, // 23: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 24: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
-	19, // 25: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
-	39, // 26: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
-	14, // 27: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	14, // 28: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	14, // 29: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	39, // 30: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
-	31, // 31: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
-	14, // 32: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
-	14, // 33: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	6,  // 34: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	35, // 35: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
-	35, // 36: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
-	8,  // 37: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
-	18, // 38: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
-	21, // 39: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
-	23, // 40: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
-	25, // 41: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
-	27, // 42: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
-	29, // 43: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
-	32, // 44: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
-	34, // 45: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
-	37, // 46: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
-	12, // 47: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
-	20, // 48: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
-	22, // 49: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
-	24, // 50: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
-	26, // 51: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
-	28, // 52: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
-	30, // 53: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
-	33, // 54: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
-	36, // 55: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
-	38, // 56: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
-	47, // [47:57] is the sub-list for method output_type
-	37, // [37:47] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	11, // 7: flynn.channel.v1.ReceiveRequest.lease:type_name -> flynn.channel.v1.Lease
+	12, // 8: flynn.channel.v1.Ack.rejected:type_name -> flynn.channel.v1.Rejection
+	41, // 9: flynn.channel.v1.Lease.duration:type_name -> google.protobuf.Duration
+	15, // 10: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
+	14, // 11: flynn.channel.v1.ReceiveResponse.renew:type_name -> flynn.channel.v1.Renew
+	3,  // 12: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
+	16, // 13: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
+	17, // 14: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
+	18, // 15: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
+	19, // 16: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
+	42, // 17: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
+	4,  // 18: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
+	16, // 19: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 20: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
+	19, // 21: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
+	21, // 22: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
+	5,  // 23: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
+	6,  // 24: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	41, // 25: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	16, // 26: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 27: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
+	21, // 28: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
+	41, // 29: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
+	16, // 30: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 31: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 32: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	41, // 33: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
+	33, // 34: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
+	16, // 35: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 36: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	6,  // 37: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	37, // 38: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
+	37, // 39: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
+	8,  // 40: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
+	20, // 41: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
+	23, // 42: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
+	25, // 43: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
+	27, // 44: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
+	29, // 45: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
+	31, // 46: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
+	34, // 47: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
+	36, // 48: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
+	39, // 49: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
+	13, // 50: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
+	22, // 51: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
+	24, // 52: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
+	26, // 53: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
+	28, // 54: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
+	30, // 55: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
+	32, // 56: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
+	35, // 57: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
+	38, // 58: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
+	40, // 59: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
+	50, // [50:60] is the sub-list for method output_type
+	40, // [40:50] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_flynn_channel_v1_channel_proto_init() }
@@ -3139,15 +3310,17 @@ func file_flynn_channel_v1_channel_proto_init() {
 	file_flynn_channel_v1_channel_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReceiveRequest_Open)(nil),
 		(*ReceiveRequest_Ack)(nil),
+		(*ReceiveRequest_Lease)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[5].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[6].OneofWrappers = []any{
 		(*ReceiveResponse_Event)(nil),
+		(*ReceiveResponse_Renew)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[29].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[31].OneofWrappers = []any{
 		(*FetchResponse_Head)(nil),
 		(*FetchResponse_Chunk)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[30].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[32].OneofWrappers = []any{
 		(*UploadRequest_Head)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
@@ -3157,7 +3330,7 @@ func file_flynn_channel_v1_channel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_channel_v1_channel_proto_rawDesc), len(file_flynn_channel_v1_channel_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -47,8 +47,13 @@ type ChannelClient interface {
 	// holds at most Open.window unacked events, acks its platform only after the host's ack, and sends
 	// unacked events again, in order, on the next stream. The host dedupes on (instance, event_id).
 	// There is one stream at a time; a second one ends the first.
+	//
+	// A host that is one of several grants a lease on this stream (ConfigureRequest.lease): the plugin asks with Renew, as soon as the stream
+	// is open and again before the lease has expired, and the host answers with Lease. Without a lease the plugin receives nothing from its
+	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended.
 	Receive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReceiveRequest, ReceiveResponse], error)
-	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. A gRPC error
+	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. Without a lease where the host grants
+	// one, any other key answers OUTCOME_NOT_SENT, and the other calls UNAVAILABLE. A gRPC error
 	// means OUTCOME_UNKNOWN, except INVALID_ARGUMENT, FAILED_PRECONDITION, UNIMPLEMENTED and RESOURCE_EXHAUSTED: not sent.
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendResponse, error)
 	// Edit replaces the text of a message that Flynn sent. Revisions rise; a stale one is dropped.
@@ -202,8 +207,13 @@ type ChannelServer interface {
 	// holds at most Open.window unacked events, acks its platform only after the host's ack, and sends
 	// unacked events again, in order, on the next stream. The host dedupes on (instance, event_id).
 	// There is one stream at a time; a second one ends the first.
+	//
+	// A host that is one of several grants a lease on this stream (ConfigureRequest.lease): the plugin asks with Renew, as soon as the stream
+	// is open and again before the lease has expired, and the host answers with Lease. Without a lease the plugin receives nothing from its
+	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended.
 	Receive(grpc.BidiStreamingServer[ReceiveRequest, ReceiveResponse]) error
-	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. A gRPC error
+	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. Without a lease where the host grants
+	// one, any other key answers OUTCOME_NOT_SENT, and the other calls UNAVAILABLE. A gRPC error
 	// means OUTCOME_UNKNOWN, except INVALID_ARGUMENT, FAILED_PRECONDITION, UNIMPLEMENTED and RESOURCE_EXHAUSTED: not sent.
 	Send(context.Context, *SendRequest) (*SendResponse, error)
 	// Edit replaces the text of a message that Flynn sent. Revisions rise; a stale one is dropped.

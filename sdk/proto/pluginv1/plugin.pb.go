@@ -275,7 +275,9 @@ type DescribeResponse struct {
 	// Set when kinds holds KIND_CHANNEL.
 	Channel *channelv1.Capabilities `protobuf:"bytes,6,opt,name=channel,proto3" json:"channel,omitempty"`
 	// Set when kinds holds KIND_TOOLS.
-	Tools         *toolv1.Capabilities `protobuf:"bytes,7,opt,name=tools,proto3" json:"tools,omitempty"`
+	Tools *toolv1.Capabilities `protobuf:"bytes,7,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The plugin obeys ConfigureRequest.lease. A host that is one of several does not run an instance without it that only one of them may run.
+	Lease         bool `protobuf:"varint,8,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +361,13 @@ func (x *DescribeResponse) GetTools() *toolv1.Capabilities {
 	return nil
 }
 
+func (x *DescribeResponse) GetLease() bool {
+	if x != nil {
+		return x.Lease
+	}
+	return false
+}
+
 // ConfigureRequest carries one instance's configuration. Nothing of it ever travels by environment or argv.
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -377,7 +386,10 @@ type ConfigureRequest struct {
 	// Least severe level to log.
 	LogLevel LogLevel `protobuf:"varint,7,opt,name=log_level,json=logLevel,proto3,enum=flynn.plugin.v1.LogLevel" json:"log_level,omitempty"`
 	// What the instance is used as. A plugin of both kinds does the work of this one alone; hosts that do not say want both.
-	Kind          Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=flynn.plugin.v1.Kind" json:"kind,omitempty"`
+	Kind Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=flynn.plugin.v1.Kind" json:"kind,omitempty"`
+	// The host grants a lease on flynn.channel.v1.Channel.Receive: until the first one, and after the last one has expired, the plugin does not
+	// use its platform. Set only for a plugin with DescribeResponse.lease. Not set: the instance is this host's alone, without an end.
+	Lease         bool `protobuf:"varint,9,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,6 +478,13 @@ func (x *ConfigureRequest) GetKind() Kind {
 		return x.Kind
 	}
 	return Kind_KIND_UNSPECIFIED
+}
+
+func (x *ConfigureRequest) GetLease() bool {
+	if x != nil {
+		return x.Lease
+	}
+	return false
 }
 
 // ConfigureResponse is empty when the configuration was taken.
@@ -769,7 +788,7 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"\x1cflynn/plugin/v1/plugin.proto\x12\x0fflynn.plugin.v1\x1a\x1eflynn/channel/v1/channel.proto\x1a\x18flynn/tool/v1/tool.proto\x1a\x1egoogle/protobuf/duration.proto\"4\n" +
 	"\x0fDescribeRequest\x12!\n" +
-	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\xaa\x02\n" +
+	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\xc0\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1c\n" +
@@ -777,7 +796,8 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05kinds\x18\x04 \x03(\x0e2\x15.flynn.plugin.v1.KindR\x05kinds\x120\n" +
 	"\x14config_schema_digest\x18\x05 \x01(\tR\x12configSchemaDigest\x128\n" +
 	"\achannel\x18\x06 \x01(\v2\x1e.flynn.channel.v1.CapabilitiesR\achannel\x121\n" +
-	"\x05tools\x18\a \x01(\v2\x1b.flynn.tool.v1.CapabilitiesR\x05tools\"\x9d\x03\n" +
+	"\x05tools\x18\a \x01(\v2\x1b.flynn.tool.v1.CapabilitiesR\x05tools\x12\x14\n" +
+	"\x05lease\x18\b \x01(\bR\x05lease\"\xb3\x03\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12#\n" +
 	"\rsettings_json\x18\x02 \x01(\fR\fsettingsJson\x12H\n" +
@@ -787,7 +807,8 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"host_token\x18\x06 \x01(\tR\thostToken\x126\n" +
 	"\tlog_level\x18\a \x01(\x0e2\x19.flynn.plugin.v1.LogLevelR\blogLevel\x12)\n" +
-	"\x04kind\x18\b \x01(\x0e2\x15.flynn.plugin.v1.KindR\x04kind\x1a:\n" +
+	"\x04kind\x18\b \x01(\x0e2\x15.flynn.plugin.v1.KindR\x04kind\x12\x14\n" +
+	"\x05lease\x18\t \x01(\bR\x05lease\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +

@@ -1,0 +1,18 @@
+//go:build !linux && !windows
+
+package channel
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinceBoot is a clock that nobody can set and that, on a Mac, goes on while the machine is asleep.
+func sinceBoot() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic("read CLOCK_MONOTONIC: " + err.Error())
+	}
+	return time.Duration(now.Nano())
+}
