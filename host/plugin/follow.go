@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
 // ErrNoInstance means that no instance has that name.
@@ -189,6 +191,14 @@ func (m *Manifest) alone() bool {
 		}
 	}
 	return m.Permissions.State || len(m.Permissions.Host) > 0
+}
+
+// lease returns the lease that an instance of the plugin needs; nil if it is this host's alone, or several hosts may run it.
+func (m *Manifest) lease(i Instance) kind.Lease {
+	if o := m.Options[i.Kind]; o == nil || o.Shared() {
+		return nil
+	}
+	return i.Lease
 }
 
 // rehearsal bounds the shutdown after a rehearsal.

@@ -60,6 +60,9 @@ type Instance struct {
 	Critical bool
 	// Grant is what the operator grants this instance.
 	Grant Grant
+	// Lease is the right of this host to run the instance, where one of several hosts may: a process runs while Left is above 0. nil: it runs
+	// always. It is ignored for a plugin that several hosts may run at the same time.
+	Lease kind.Lease
 }
 
 // Grant is what an instance may use in addition to its plugin's manifest. Only the operator can give it.
@@ -296,7 +299,7 @@ func (h *Host) Status() []Status {
 func (h *Host) CriticalDown() error {
 	var down error
 	for _, s := range h.Status() {
-		if s.Critical && s.State != Ready && s.State != Degraded {
+		if s.Critical && s.State != Ready && s.State != Degraded && s.State != Standby {
 			down = errors.Join(down, fmt.Errorf("critical plugin instance %s is %s%s", s.Name, s.State, because(s.LastError)))
 		}
 	}
@@ -336,7 +339,7 @@ func criticalWaiting(all []Status) (waiting bool, err error) {
 		if s.State == Quarantined {
 			err = errors.Join(err, fmt.Errorf("critical plugin instance %s is quarantined: %s", s.Name, s.LastError))
 		}
-		waiting = waiting || s.State != Ready && s.State != Degraded
+		waiting = waiting || s.State != Ready && s.State != Degraded && s.State != Standby
 	}
 	return waiting, err
 }

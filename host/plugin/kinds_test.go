@@ -40,7 +40,8 @@ type toasterOptions struct {
 	Slots uint64 `toml:"slots"`
 }
 
-func (o *toasterOptions) Alone() bool { return true }
+func (o *toasterOptions) Alone() bool  { return true }
+func (o *toasterOptions) Shared() bool { return false }
 
 func (o *toasterOptions) Check(report func(string, ...any)) {
 	if o.Slots > 4 {

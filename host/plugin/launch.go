@@ -48,6 +48,9 @@ func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (proce
 	if err != nil {
 		return nil, permanent{err}
 	}
+	if l := p.manifest.lease(sup.instance); l != nil && l.Left() <= 0 && !o.bare {
+		return nil, errElsewhere
+	}
 	if p.dev {
 		sup.log.Warn("plugin runs from a development folder: it is not verified", "dir", p.dir)
 	}

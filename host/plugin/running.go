@@ -58,6 +58,8 @@ func (r *running) held() []jail.Measure       { return r.measures }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
+func (r *running) lease() kind.Lease { return r.manifest.lease(r.instance) }
+
 // failure says how the process ended, with its last output.
 func (r *running) failure() error {
 	if h := r.tooHeavy.Load(); h != nil {
@@ -112,6 +114,10 @@ func (r *running) disagreements(d *pluginv1.DescribeResponse) []string {
 	if d.GetConfigSchemaDigest() != r.schema {
 		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
 	}
+	if r.lease() != nil && !d.GetLease() {
+		out = append(out, "another host may run this instance as well, and the process obeys no lease, so that both could use the account at the "+
+			"same time: install a release of the plugin that is built with this release of the SDK")
+	}
 	return append(out, r.host.config.Kinds.differences(m, d)...)
 }
 
@@ -133,6 +139,7 @@ func (r *running) configure(ctx context.Context) error {
 		HostEndpoint: endpoint,
 		HostToken:    token,
 		Kind:         r.host.config.Kinds.Get(r.instance.Kind).Wire(),
+		Lease:        r.lease() != nil,
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}
@@ -239,7 +246,7 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 func (r *running) use(gone, draining context.Context) *kind.Conn {
 	return &kind.Conn{
 		ClientConnInterface: r.conn, Instance: r.instance.Name, Release: r.release, Settings: r.instance.Settings, Options: r.manifest.Options[r.instance.Kind],
-		Log: r.log, Gone: gone, Draining: draining,
+		Lease: r.lease(), Log: r.log, Gone: gone, Draining: draining,
 	}
 }
 

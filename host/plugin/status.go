@@ -22,6 +22,7 @@ const (
 	Backoff     State = "backoff"  // it failed and will be started again
 	Quarantined State = "quarantined"
 	Disabled    State = "disabled" // by flynn plugin disable
+	Standby     State = "standby"  // another host runs it; this one does when it gets the lease
 )
 
 // Status is the status of an instance.

@@ -28,6 +28,8 @@ type timeouts struct {
 	proof       time.Duration // how long the trial of a new version takes
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
+	leaseEvery  time.Duration // how often the lease of an instance is checked
+	leaseLost   time.Duration // how long it may be gone before the process is stopped: after a suspension the host may get it back
 	exitLag     time.Duration // how long after a failed call a crashing process may take to exit
 }
 
@@ -36,6 +38,7 @@ func defaultTimeouts() timeouts {
 		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
 		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
 		lockEvery: 250 * time.Millisecond, namesEvery: 2 * time.Second, proof: 3 * time.Second, exitLag: time.Second,
+		leaseEvery: 250 * time.Millisecond, leaseLost: time.Second,
 	}
 }
 
@@ -55,6 +58,8 @@ type process interface {
 	watch(ctx context.Context, tell func(s State, detail, login string))
 	// use returns the connection for a Handler.
 	use(gone, draining context.Context) *kind.Conn
+	// lease is the lease that the process needs; nil for none.
+	lease() kind.Lease
 	// stopTimeout is how long a shutdown may take.
 	stopTimeout() time.Duration
 	// shutdown asks the process to end and waits for that until ctx ends.
@@ -94,6 +99,9 @@ type supervisor struct {
 // errRestart ends a life because an operator asked for a restart.
 var errRestart = errors.New("restart requested")
 
+// errElsewhere ends a life because the lease is gone: the instance may run on another host.
+var errElsewhere = errors.New("another host has the lease")
+
 func newSupervisor(h *Host, i Instance, use Handler, kept *recent) *supervisor {
 	return &supervisor{
 		host: h, instance: i, use: use, ended: make(chan struct{}), canaries: make(chan *canary), mask: redact.Words(slices.Collect(maps.Values(i.Secrets))...), recent: kept,
@@ -115,6 +123,9 @@ func (sup *supervisor) run(ctx context.Context) {
 		switch {
 		case now.pending():
 			sup.giveUp(now, err)
+		case errors.Is(err, errElsewhere) && life.Err() == nil:
+			n-- // it has not failed
+			next = sup.standby(life)
 		case next == nil && life.Err() == nil:
 			next = sup.pause(life, err)
 		}
@@ -219,16 +230,22 @@ func (sup *supervisor) serve(life context.Context, p process, t *canary) (next *
 	gone, vanish := context.WithCancel(context.Background())
 
 	var tasks sync.WaitGroup
-	served, sick := make(chan error, 1), make(chan error, 1)
+	served, sick, lost := make(chan error, 1), make(chan error, 1), make(chan struct{})
 	tasks.Go(func() { served <- sup.use.Serve(draining, p.use(gone, draining)) })
 	tasks.Go(func() { sup.health(draining, p, sick) })
 	tasks.Go(func() { p.watch(draining, sup.tell) })
+	if l := p.lease(); l != nil {
+		tasks.Go(func() { sup.holds(draining, l, lost) })
+	}
 
-	next, err = sup.until(life, p, served, sick, t)
+	next, err = sup.until(life, p, served, sick, lost, t)
 	sup.set(Draining, "")
 	sup.tellLogin("")
 	drain()
 	why := err // leave may run after this function has returned
+	if errors.Is(err, errElsewhere) {
+		why = nil // it ends in order
+	}
 	leave := func() {
 		sup.end(p, served, why)
 		vanish()
@@ -244,7 +261,7 @@ func (sup *supervisor) serve(life context.Context, p process, t *canary) (next *
 }
 
 // until waits for the first reason to end p; nil and nil means that it was requested.
-func (sup *supervisor) until(life context.Context, p process, served, sick chan error, t *canary) (*canary, error) {
+func (sup *supervisor) until(life context.Context, p process, served, sick chan error, lost chan struct{}, t *canary) (*canary, error) {
 	proof, stop := t.proof(sup.host.timeouts.proof)
 	defer stop()
 	for {
@@ -257,6 +274,8 @@ func (sup *supervisor) until(life context.Context, p process, served, sick chan 
 			return next, nil
 		case <-p.exited():
 			return nil, p.failure()
+		case <-lost:
+			return nil, errElsewhere
 		case err := <-sick:
 			return nil, sup.because(life, p, err) // a process that crashes answers no checks before it is gone
 		case err := <-served:
@@ -286,6 +305,42 @@ func (sup *supervisor) end(p process, served chan error, why error) {
 		p.shutdown(ctx)
 	}
 	p.kill()
+}
+
+// holds closes lost when the lease has been gone for some time. The process stopped using its platform by itself when it expired.
+func (sup *supervisor) holds(ctx context.Context, l kind.Lease, lost chan<- struct{}) {
+	tick := time.NewTicker(sup.host.timeouts.leaseEvery)
+	defer tick.Stop()
+	most := int(sup.host.timeouts.leaseLost / sup.host.timeouts.leaseEvery)
+	for gone := 0; gone < most; { // counted in looks, which stop with the host: after a suspension it gets the time to renew its lease
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if gone++; l.Left() > 0 {
+			gone = 0
+		}
+	}
+	close(lost)
+}
+
+// standby waits for the lease.
+func (sup *supervisor) standby(life context.Context) *canary {
+	sup.update(func(s *Status) { s.PID = 0 })
+	sup.set(Standby, errElsewhere.Error())
+	tick := time.NewTicker(sup.host.timeouts.leaseEvery)
+	defer tick.Stop()
+	for sup.instance.Lease.Left() <= 0 {
+		select {
+		case <-tick.C:
+		case next := <-sup.canaries:
+			return next
+		case <-life.Done():
+			return nil
+		}
+	}
+	return nil
 }
 
 // health checks p until ctx ends or p has missed too many checks.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,8 @@ func (f handlerFunc) Serve(ctx context.Context, c *kind.Conn) error {
 
 // puppet is a process without a process: the supervision of real time is tested with it in virtual time.
 type puppet struct {
-	fail    error         // of configure
+	fail    error // of configure
+	needs   kind.Lease
 	lives   time.Duration // exits by itself after; 0: never
 	healthy func() error
 	out     chan struct{}
@@ -52,6 +54,7 @@ func (p *puppet) describe(context.Context) error                     { return ni
 func (p *puppet) configure(context.Context) error                    { return p.fail }
 func (p *puppet) watch(context.Context, func(State, string, string)) {}
 func (p *puppet) use(gone, draining context.Context) *kind.Conn      { return &kind.Conn{} }
+func (p *puppet) lease() kind.Lease                                  { return p.needs }
 func (p *puppet) stopTimeout() time.Duration                         { return 10 * time.Second }
 func (p *puppet) exited() <-chan struct{}                            { return p.out }
 func (p *puppet) failure() error                                     { return errors.New("exit status 1") }
@@ -75,6 +78,11 @@ type theatre struct {
 }
 
 func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatre, func()) {
+	return playWith(t, nil, next, use)
+}
+
+// playWith is play for an instance with a lease.
+func playWith(t *testing.T, l kind.Lease, next func(n int) (*puppet, error), use Handler) (*theatre, func()) {
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), timeouts: defaultTimeouts(), supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}),
@@ -97,7 +105,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 		}
 		return p, nil
 	}
-	if err := th.Add(Instance{Name: "one", Plugin: "actor", Kind: channelkind.Name}, use); err != nil {
+	if err := th.Add(Instance{Name: "one", Plugin: "actor", Kind: channelkind.Name, Lease: l}, use); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -312,4 +320,58 @@ func TestQuarantineNeedsAWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tied is a lease that a test gives and takes.
+type tied struct{ left, epoch atomic.Int64 }
+
+func (l *tied) Left() time.Duration { return time.Duration(l.left.Load()) }
+func (l *tied) Epoch() int64        { return l.epoch.Load() }
+
+// TestALeaseStartsAndStopsAnInstance: nothing runs without it, a short loss is a suspension of this host, and a longer one ends the process in order.
+func TestALeaseStartsAndStopsAnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, shutdowns := &tied{}, 0
+		th, stop := playWith(t, l, func(int) (*puppet, error) {
+			if l.Left() <= 0 {
+				return nil, errElsewhere // as launch
+			}
+			p := newPuppet()
+			p.needs = l
+			return p, nil
+		}, handlerFunc(func(ctx context.Context, _ client) error {
+			<-ctx.Done()
+			shutdowns++
+			return nil
+		}))
+		defer stop()
+		state := func(after time.Duration) State {
+			time.Sleep(after)
+			synctest.Wait()
+			return th.Status()[0].State
+		}
+		for i, c := range []struct {
+			left, after time.Duration
+			want        State
+		}{
+			{0, time.Minute, Standby},
+			{time.Second, time.Second, Ready},
+			{0, 700 * time.Millisecond, Ready},
+			{time.Second, time.Minute, Ready},
+			{0, 2 * time.Second, Standby},
+			{0, time.Hour, Standby},
+			{time.Second, time.Second, Ready},
+		} {
+			l.left.Store(int64(c.left))
+			if got := state(c.after); got != c.want {
+				t.Errorf("step %d: %s, want %s", i, got, c.want)
+			}
+		}
+		if s := th.Status()[0]; s.Restarts != 0 || s.LastError != "" || shutdowns != 1 {
+			t.Errorf("%+v, %d ended in order", s, shutdowns)
+		}
+		if err := th.CriticalDown(); err != nil {
+			t.Error(err)
+		}
+	})
 }

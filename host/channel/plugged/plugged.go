@@ -50,6 +50,12 @@ type Store interface {
 	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
 }
 
+// Leases decides which of several hosts runs a channel.
+type Leases interface {
+	// Lease returns this host's lease of a channel, which it may or may not have now.
+	Lease(channel string) kind.Lease
+}
+
 // Config configures Channels.
 type Config struct {
 	Inbox  Inbox
@@ -57,6 +63,8 @@ type Config struct {
 	Files  Files
 	Proofs Proofs
 	Store  Store
+	// Leases is nil for a host that is the only one: its channels run always.
+	Leases Leases
 	// Access returns the [access] table in force.
 	Access func() config.Access
 	Log    *slog.Logger
@@ -80,9 +88,13 @@ func (*Channels) Same(a, b config.Channel) bool {
 
 // Instance implements instances.Kind.
 func (c *Channels) Instance(name string, t config.Channel) (plugin.Instance, plugin.Handler, error) {
-	return plugin.Instance{
+	i := plugin.Instance{
 		Name: name, Plugin: t.Plugin, Kind: channelkind.Name, Settings: t.Settings, Secrets: instances.Reveal(t.Secrets), Critical: t.Critical,
-	}, c, nil
+	}
+	if c.cfg.Leases != nil {
+		i.Lease = c.cfg.Leases.Lease(name)
+	}
+	return i, c, nil
 }
 
 // Ended implements instances.Kind.

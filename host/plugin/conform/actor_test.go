@@ -40,7 +40,9 @@ type actor struct {
 
 	mu         sync.Mutex
 	configured bool
-	link       *link
+	link       *link  // nil without a lease
+	address    string // of the platform
+	tie        tie
 	sent       map[string]string // message id by key
 	revisions  map[string]uint64
 	events     []*channelv1.Event // unacked
@@ -69,6 +71,7 @@ func play(mode string) {
 	}
 	a := &actor{
 		mode: mode, end: os.Exit, sent: map[string]string{}, revisions: map[string]uint64{}, next: 1, window: 1, changed: make(chan struct{}),
+		tie: newTie(),
 	}
 	limit := handshake.MaxFrame
 	if a.is("large-frames") {
@@ -133,7 +136,7 @@ func (a *actor) Describe(_ context.Context, r *pluginv1.DescribeRequest) (*plugi
 			Edit: channelv1.EditLevel_EDIT_LEVEL_OWN, Typing: true, Fetch: true, Upload: true, Format: channelv1.TextFormat_TEXT_FORMAT_PLAIN,
 			Senders: channelv1.SenderProof_SENDER_PROOF_PROVED,
 		},
-		Tools: &toolv1.Capabilities{Watch: true},
+		Tools: &toolv1.Capabilities{Watch: true}, Lease: true,
 	}
 	switch a.mode {
 	case "other-version":
@@ -185,15 +188,13 @@ func (a *actor) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*p
 	if len(out.Errors) > 0 {
 		return out, nil
 	}
-	l, err := dialLink(address)
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
 	a.mu.Lock()
-	a.configured, a.link = true, l
-	a.mu.Unlock()
-	go l.read(a.hear) // ends with the process
-	return out, nil
+	defer a.mu.Unlock()
+	a.configured, a.address, a.tie.limited = true, address, r.GetLease()
+	if a.tie.limited && !a.is("no-lease-first") {
+		return out, nil
+	}
+	return out, a.connect()
 }
 
 func (a *actor) Status(_ *pluginv1.StatusRequest, stream grpc.ServerStreamingServer[pluginv1.StatusResponse]) error {
@@ -290,6 +291,9 @@ func (a *actor) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest
 	a.mu.Unlock()
 	acks := make(chan error, 1)
 	go func() { acks <- a.acks(stream) }()
+	if a.tie.limited {
+		a.tie.due()
+	}
 	for at := 0; ; {
 		a.mu.Lock()
 		if number != a.stream && !a.is("two-streams") {
@@ -321,6 +325,10 @@ func (a *actor) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest
 		}
 		select {
 		case <-changed:
+		case <-a.tie.ask:
+			if err := stream.Send(a.tie.renew()); err != nil {
+				return err
+			}
 		case err := <-acks:
 			return err
 		}
@@ -343,7 +351,7 @@ func (a *actor) release(seq uint64) {
 	defer a.mu.Unlock()
 	n := 0
 	for n < len(a.events) && a.events[n].GetSeq() <= seq {
-		if !a.is("acks-early") {
+		if a.link != nil && !a.is("acks-early") {
 			a.link.put(wireLine{Ack: a.events[n].GetEventId()})
 		}
 		n++
@@ -357,6 +365,12 @@ func (a *actor) acks(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest, c
 		frame, err := stream.Recv()
 		if err != nil {
 			return err
+		}
+		if l := frame.GetLease(); l != nil {
+			if err := a.lease(l); err != nil {
+				return err
+			}
+			continue
 		}
 		ack := frame.GetAck()
 		if ack == nil {
@@ -403,6 +417,9 @@ func (a *actor) Send(_ context.Context, r *channelv1.SendRequest) (*channelv1.Se
 			a.link.put(wireLine{Show: r.GetText()})
 		}
 		return &channelv1.SendResponse{Outcome: channelv1.Outcome_OUTCOME_DUPLICATE, MessageIds: []string{id}}, nil
+	}
+	if !a.held() && !a.is("sends-on") {
+		return &channelv1.SendResponse{Outcome: channelv1.Outcome_OUTCOME_NOT_SENT, Detail: "there is no lease"}, nil
 	}
 	id := fmt.Sprint("m", len(a.sent)+1)
 	a.sent[r.GetIdempotencyKey()] = id

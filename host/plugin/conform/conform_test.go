@@ -121,7 +121,7 @@ func TestAGoodPluginPassesEverything(t *testing.T) {
 }
 
 // checks is how many there are for a plugin of both kinds.
-const checks = 47
+const checks = 53
 
 // TestAPluginMayWaitForEachAck: one that polls fetches no more until the host has what it fetched.
 func TestAPluginMayWaitForEachAck(t *testing.T) {
@@ -179,6 +179,13 @@ var broken = []struct{ mode, check, says string }{
 	{"panic-ack", "ack-beyond", "panic: index out of range"},
 	{"acks-early", "kill-replay", "the next process does not deliver it"},
 	{"unstable-ids", "kill-replay", "ids have to be stable"},
+	{"no-lease-first", "lease-first", "the host has given no lease: event 1"},
+	{"lease-from-answer", "lease-late", "its lease had expired when the answer came: event 1"},
+	{"listens-on", "lease-expired", "the lease had expired for 1s when the message was written: event 2"},
+	{"sends-on", "lease-expired", "after the lease: the outcome is OUTCOME_SENT"},
+	{"acks-expired", "lease-successor", "the successor does not get it"},
+	{"leases-once", "lease-again", "does not come with the next one"},
+	{"any-epoch", "lease-epoch", "a lease of epoch 4 after one of epoch 5 is accepted"},
 	{"eager", "before-configure", "Send before Configure answers OK, want [FailedPrecondition]"},
 	{"pretends-to-send", "send", "but the fake platform shows nothing"},
 	{"sends-twice", "send-duplicate", "the outcome is OUTCOME_SENT, want OUTCOME_DUPLICATE"},

@@ -42,6 +42,16 @@ type Options interface {
 	Differences(d *pluginv1.DescribeResponse) []string
 	// Alone reports whether two processes of one instance must not run at the same time.
 	Alone() bool
+	// Shared reports whether several hosts may each run a process of one instance at the same time.
+	Shared() bool
+}
+
+// Lease is the right of this host to use an instance that one host at a time may use. Its methods answer at once, from any goroutine.
+type Lease interface {
+	// Left is how long the host surely has it from now on, by a monotonic clock; 0 without it.
+	Left() time.Duration
+	// Epoch rises whenever the instance goes from one host to another.
+	Epoch() int64
 }
 
 // Conn is the connection to a ready process of an instance, for the duration of one Handler.Serve. It can be used by many goroutines.
@@ -53,6 +63,7 @@ type Conn struct {
 	Release  string
 	Settings map[string]any
 	Options  Options // of the instance's kind
+	Lease    Lease   // nil: the instance is this host's, without an end
 	Log      *slog.Logger
 	Gone     context.Context // ends when the process is gone or being killed
 	Draining context.Context // ends when the instance has to stop: streams of events end, calls continue

@@ -157,7 +157,7 @@ func catalogue() []Check {
 		kind   pluginv1.Kind
 		checks []Check
 	}{
-		{pluginv1.Kind_KIND_CHANNEL, slices.Concat(receiveChecks(), sendChecks(), mediaChecks())},
+		{pluginv1.Kind_KIND_CHANNEL, slices.Concat(receiveChecks(), leaseChecks(), sendChecks(), mediaChecks())},
 		{pluginv1.Kind_KIND_TOOLS, toolChecks()},
 		{pluginv1.Kind_KIND_SANDBOX, sandboxChecks()},
 	} {

@@ -52,6 +52,9 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message
 	if c.Gone.Err() != nil {
 		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.Instance)
 	}
+	if c.Lease != nil && c.Lease.Left() <= 0 {
+		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: another host may have the channel", c.Instance)
+	}
 	ctx, cancel := c.Effect(ctx)
 	defer cancel()
 	var reached peer.Peer

@@ -29,6 +29,7 @@ type Options struct {
 	Reconcile       bool          `toml:"reconcile"`
 	Idempotent      bool          `toml:"idempotent"`
 	Exclusive       bool          `toml:"exclusive"`
+	ManyHosts       bool          `toml:"shared"`
 	Threads         bool          `toml:"threads"`
 	Markdown        bool          `toml:"markdown"`
 	Buttons         bool          `toml:"buttons"`
@@ -59,6 +60,9 @@ func (o Options) Check(report func(format string, args ...any)) {
 	if len(o.ClaimedWhen) > 0 && o.Senders != message.SendersProved {
 		report("channel.claimed_when needs senders = \"proved\"")
 	}
+	if o.Exclusive && o.ManyHosts {
+		report("channel.exclusive and channel.shared contradict each other: set one of them")
+	}
 	for key, value := range o.ClaimedWhen {
 		switch value.(type) {
 		case string, bool:
@@ -67,6 +71,9 @@ func (o Options) Check(report func(format string, args ...any)) {
 		}
 	}
 }
+
+// Shared implements kind.Options: by default one host at a time uses an account.
+func (o Options) Shared() bool { return o.ManyHosts }
 
 // Alone implements kind.Options: some platforms allow one connection per credential.
 func (o Options) Alone() bool { return o.Exclusive }
@@ -132,6 +139,7 @@ func optionsFromWire(c *channelv1.Capabilities) Options {
 		Reconcile:       c.GetReconcile(),
 		Idempotent:      c.GetIdempotent(),
 		Exclusive:       c.GetExclusive(),
+		ManyHosts:       c.GetShared(),
 		Threads:         c.GetThreads(),
 		Markdown:        c.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
 		Buttons:         c.GetButtons(),

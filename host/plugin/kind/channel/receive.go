@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
@@ -32,6 +33,7 @@ func (c *Client) Receive(ctx context.Context, window int, handle func(e Event, d
 		return c.receiveEnded(ctx, err)
 	}
 	acks := newAcks(window)
+	acks.lease = c.Lease
 	acker := make(chan struct{})
 	go func() {
 		defer close(acker)
@@ -72,6 +74,9 @@ func (c *Client) receive(ctx context.Context, stream eventStream, acks *acks, fa
 				return nil
 			}
 			return err
+		}
+		if r := frame.GetRenew(); r != nil {
+			acks.renew(r.GetMark())
 		}
 		wire := frame.GetEvent()
 		if wire == nil {
@@ -130,6 +135,10 @@ type acks struct {
 	open   []bool // done or not, from first on
 	ready  chan struct{}
 	acked  uint64 // highest seq that may be acked
+	owed   bool   // an ack is due
+
+	lease kind.Lease // nil for none
+	asked *uint64    // mark of the Renew that is not answered yet
 
 	rejected []*channelv1.Rejection // done, and in no ack yet
 }
@@ -179,17 +188,51 @@ func (a *acks) done(seq uint64, rejected *RejectedError) {
 	}
 	a.open = append(a.open[:0], a.open[n:]...)
 	a.first += uint64(n)
-	a.acked = a.first - 1
+	a.acked, a.owed = a.first-1, true
+	a.wake()
+}
+
+// wake lets send look for what is due. a.mu is held.
+func (a *acks) wake() {
 	select {
 	case a.ready <- struct{}{}:
 	default:
 	}
 }
 
-// next returns the ack that is due, with the rejections that it covers.
+// renew asks send to answer a Renew. A plugin sends the next one after the answer; of several, only the last is answered.
+func (a *acks) renew(mark uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lease != nil {
+		a.asked = &mark
+		a.wake()
+	}
+}
+
+// answer returns the lease that is due; nil if nobody has asked. The plugin counts its duration from the question, which came before this look
+// at it: however late the answer arrives, the plugin's lease does not outlast the host's.
+func (a *acks) answer() *channelv1.Lease {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked == nil {
+		return nil
+	}
+	mark := *a.asked
+	a.asked = nil
+	// The epoch is read first: a duration must not belong to an epoch that began after it.
+	epoch := a.lease.Epoch()
+	return &channelv1.Lease{Epoch: epoch, Duration: durationpb.New(max(a.lease.Left(), 0)), Mark: mark}
+}
+
+// next returns the ack that is due, with the rejections that it covers; nil if there is none.
 func (a *acks) next() *channelv1.Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.owed {
+		return nil
+	}
+	a.owed = false
 	ack := &channelv1.Ack{Seq: a.acked}
 	var later []*channelv1.Rejection
 	for _, r := range a.rejected {
@@ -203,7 +246,7 @@ func (a *acks) next() *channelv1.Ack {
 	return ack
 }
 
-// send writes acks until ctx ends.
+// send writes acks and leases until ctx ends.
 func (a *acks) send(ctx context.Context, stream eventStream, fail context.CancelCauseFunc) {
 	for {
 		select {
@@ -211,8 +254,11 @@ func (a *acks) send(ctx context.Context, stream eventStream, fail context.Cancel
 		case <-ctx.Done():
 			return
 		}
-		if err := stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: a.next()}}); err != nil {
+		if l := a.answer(); l != nil && stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Lease{Lease: l}}) != nil {
 			return // Recv returns the error
+		}
+		if ack := a.next(); ack != nil && stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}}) != nil {
+			return
 		}
 	}
 }
