@@ -112,7 +112,8 @@ func (l *lease) take(answer *channelv1.Lease) error {
 	}
 	l.expire()
 	l.epoch = answer.GetEpoch()
-	l.until = time.Duration(answer.GetMark()) + min(max(answer.GetDuration().AsDuration(), 0), maxLease)
+	used := min(max(answer.GetDuration().AsDuration(), 0), maxLease)
+	l.until = time.Duration(answer.GetMark()) + used - used/8 // the rest is for closing connections
 	if l.term == nil && l.until > now {
 		l.term, l.end = context.WithCancelCause(context.Background())
 		close(l.begun)

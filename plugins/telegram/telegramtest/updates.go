@@ -14,11 +14,13 @@ import (
 
 // queue holds the updates that the bot has not confirmed, and the way they go.
 type queue struct {
-	next    int64 // id of the next update
-	updates []Update
-	poll    context.CancelCauseFunc // ends the getUpdates under way
-	allowed []string
-	hook    webhook
+	next      int64 // id of the next update
+	updates   []Update
+	polling   int                     // polls under way
+	conflicts int                     // polls that began while another one was under way
+	poll      context.CancelCauseFunc // ends the getUpdates under way
+	allowed   []string
+	hook      webhook
 }
 
 // Update is one update: its id, and its other fields by name.
@@ -75,6 +77,13 @@ func (s *Server) AwaitConfirmed() {
 	s.mu.Await(s.t, "every update is confirmed", func() bool { return len(s.queue.updates) == 0 })
 }
 
+// Conflicts returns how many times a poll began while another one was under way.
+func (s *Server) Conflicts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.conflicts
+}
+
 // conflict is the error of one of two pollers.
 const conflict = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
@@ -96,6 +105,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *apiError) {
 	if failure := s.beginPoll(stop, offset, c.Params["allowed_updates"]); failure != nil {
 		return nil, failure
 	}
+	defer s.endPoll()
 	late := time.After(time.Duration(min(seconds, 50)) * time.Second)
 	for {
 		s.mu.Lock()
@@ -133,6 +143,9 @@ func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed s
 	if s.queue.poll != nil {
 		s.queue.poll(errConflict{})
 	}
+	if s.queue.polling++; s.queue.polling > 1 {
+		s.queue.conflicts++
+	}
 	s.queue.poll = stop
 	s.setAllowed(allowed)
 	switch {
@@ -144,6 +157,11 @@ func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed s
 		}
 	}
 	return nil
+}
+
+func (s *Server) endPoll() {
+	defer s.mu.Change()()
+	s.queue.polling--
 }
 
 // setAllowed sets a list of kinds; an empty one keeps the earlier one. s.mu is held.

@@ -60,6 +60,15 @@ func (s stream) silent(within time.Duration, what string) {
 	}
 }
 
+// drain drops what came while there was a lease: a platform may have delivered again what was not acked.
+func (s stream) drain() {
+	for {
+		if _, err := s.Next(s.t.ctx, s.t.config.Quiet/10); err != nil {
+			return
+		}
+	}
+}
+
 // refuses fails if a send is not refused, or shown.
 func (c talk) refuses(text, when string) {
 	ctx, cancel := c.t.soon()
@@ -95,21 +104,22 @@ func leaseFirst(t *T) {
 	st.silent(max(t.config.Quiet, 2*time.Second), "the host has given no lease")
 	talk{p, &channelv1.Conversation{Id: "c", Kind: channelv1.ConversationKind_CONVERSATION_KIND_DM}}.refuses("conform too early", "without a lease")
 	leases.Grant(1, t.long())
-	st.next("with a lease the message does not come")
 	p.connected()
+	st.some(1, true)
 }
 
 func leaseLate(t *T) {
 	leases := wire.NewLeases(1, t.long())
 	leases.Suspend()
-	_, st := t.leasing(leases)
+	p, st := t.leasing(leases)
 	t.post(1)
 	st.silent(t.long()+t.long()/2, "the host has given no lease")
 	leases.Grant(1, t.long()) // answers what is older than the lease
 	leases.Suspend()
 	st.silent(t.long(), "the host was suspended while it answered, and its lease had expired when the answer came")
 	leases.Grant(1, t.long())
-	st.next("with a lease the message does not come")
+	p.connected()
+	st.some(1, true)
 }
 
 // expire lets the lease expire. The plugin is connected and idle, or has an event that is not acked.
@@ -126,6 +136,7 @@ func leaseExpired(t *T) {
 	t.sleep(time.Now().Add(t.long() + t.long()/2)) // it is renewed
 	c.sends("conform renewed")
 	t.expire(leases)
+	st.drain()
 	t.post(1)
 	st.silent(max(t.config.Quiet, time.Second), fmt.Sprintf("the lease had expired for %v when the message was written", leaveLimit))
 	c.refuses("conform too late", "after the lease")
@@ -141,6 +152,7 @@ func leaseSuccessor(t *T) {
 	p.connected()
 	before := st.some(1, false)[0].GetEventId()
 	t.expire(leases)
+	st.drain()
 	next, heir := t.leasing(wire.NewLeases(2, t.long()))
 	next.connected()
 	if e := heir.next("event %q was not acked when the lease expired, and the successor does not get it", before); e.GetEventId() != before {
@@ -192,5 +204,6 @@ func leaseEpoch(t *T) {
 	again := stream{wire.OpenLeased(t.ctx, p.channel, 32, leases), t}
 	again.silent(max(t.config.Quiet, time.Second), "the only leases were of an earlier epoch")
 	leases.Grant(6, t.long())
-	again.next("with a lease of a later epoch the message does not come")
+	p.connected()
+	again.some(1, true)
 }
