@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
+
+	"github.com/flynnhost/flynn/sdk/channel"
 )
 
 // position is a mail in the mailbox: everything up to it was seen.
@@ -97,6 +100,9 @@ func (p *plugin) save(ctx context.Context) {
 		select {
 		case <-p.cursor.moved:
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), channel.ErrLeaseExpired) {
+				return // the host may be suspended, and the next Run goes on from memory
+			}
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 			defer cancel()
 			if at := p.cursor.position(); at.Validity != 0 {

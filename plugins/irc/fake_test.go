@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/plugins/irc/irctest"
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -60,4 +61,25 @@ func TestKeepsToTheContract(t *testing.T) {
 		Channel: func() channel.Channel { return &plugin{} }, Platform: irctest.Fake, Only: []string{"events", "send", "send-duplicate", "second-stream"},
 		Config: plugintest.Config{Settings: map[string]any{"tls": false, "channels": []string{"#flynn"}, "flood_interval_ms": 50}},
 	})
+}
+
+// TestTheConnectionEndsWithTheLease: the nick is free for the next host, and the bot comes back when its host has the channel again.
+func TestTheConnectionEndsWithTheLease(t *testing.T) {
+	s := irctest.New(t, irctest.Config{})
+	leases := plugintest.NewLeases(1, time.Second)
+	h := plugintest.Start(t, &plugin{}, plugintest.Config{
+		Settings: map[string]any{"address": s.Addr(), "tls": false, "channels": []string{"#c"}}, Leases: leases,
+	})
+	h.WaitStatus(channel.StateReady)
+	time.Sleep(time.Until(leases.Suspend()))
+	h.WaitStatus(channel.StateConnecting)
+	s.Await("the end of the connection", func() bool { return len(s.Bots()) == 0 })
+	if sent, err := h.Send(channel.Send{Key: "k", Conversation: channel.Conversation{ID: "#c"}, Text: "late"}); sent.Outcome != channel.OutcomeNotSent || err == nil {
+		t.Errorf("sent %+v, %v", sent, err)
+	}
+	leases.Grant(2, time.Minute)
+	h.WaitStatus(channel.StateReady)
+	if bots := s.Bots(); len(bots) != 1 {
+		t.Errorf("bots %q", bots)
+	}
 }

@@ -22,7 +22,7 @@ type plugin struct {
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{
 		Name: "webhook", Version: "0.1.0", ConfigSchema: settingsSchema,
-		Capabilities: channel.Capabilities{MaxTextRunes: 65_536, Idempotent: true, Markdown: true, Senders: channel.SendersProved},
+		Capabilities: channel.Capabilities{MaxTextRunes: 65_536, Idempotent: true, Shared: true, Markdown: true, Senders: channel.SendersProved},
 	}
 }
 
