@@ -17,7 +17,7 @@ const event = {
   1: ['seq', 'int'], 2: ['eventId', 'string'], 3: ['kind', 'int'], 4: ['conversation', conversation], 5: ['sender', sender],
   6: ['text', 'string'], 8: ['addressed', 'bool'], 9: ['replyTo', 'string'], 10: ['targetId', 'string'],
 }
-const capabilities = { 1: ['maxTextRunes', 'int'], 13: ['idempotent', 'bool'], 14: ['exclusive', 'bool'], 15: ['threads', 'bool'], 16: ['format', 'int'], 18: ['senders', 'int'] }
+const capabilities = { 1: ['maxTextRunes', 'int'], 13: ['idempotent', 'bool'], 14: ['exclusive', 'bool'], 15: ['threads', 'bool'], 16: ['format', 'int'], 18: ['senders', 'int'], 19: ['shared', 'bool'] }
 const types = {
   empty: {},
   health: { 1: ['status', 'int'] },
