@@ -29,7 +29,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Tags are the build tags of a release. What the tests compile with others is compiled once more.
+// Tags are the build tags of a release. With others, everything above gRPC would be compiled once more.
 const Tags = "urfave_cli_no_template,grpcnotrace,embedtz"
 
 // Build builds the programs as in a release into a folder, and returns it.
