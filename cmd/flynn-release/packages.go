@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"path/filepath"
 	"strconv"
@@ -15,9 +16,13 @@ func (r *release) packages(ctx context.Context) error {
 	if err := r.packageFiles(extra); err != nil {
 		return err
 	}
+	compression := "zstd"
+	if r.level == gzip.BestSpeed {
+		compression += ":fastest"
+	}
 	for _, t := range r.linux() {
 		config, err := fill("nfpm.yaml", map[string]any{
-			"Arch": t.arch, "Version": r.version, "Date": r.date.Format(time.RFC3339), "Tree": r.tree(t), "Extra": extra, "Docs": docs, "Config": r.config(),
+			"Compression": compression, "Arch": t.arch, "Version": r.version, "Date": r.date.Format(time.RFC3339), "Tree": r.tree(t), "Extra": extra, "Docs": docs, "Config": r.config(),
 		})
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ type release struct {
 	out          string // the folder of the release
 	certificates string // the authorities of the image
 	targets      []target
-	level        int // of the compression of archives and images
+	level        int // of the compression of archives and images; with gzip.BestSpeed, packages are compressed fast as well
 	log          io.Writer
 
 	work  string            // a temporary folder
