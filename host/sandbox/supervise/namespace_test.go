@@ -98,7 +98,7 @@ func newTestSupervisor(t *testing.T) *supervisor {
 	t.Helper()
 	hello := frame.HelloBody{UID: 1000, GID: 1000, Workspace: "/"}
 	<-warmThreads(spareThreads)
-	sp, err := newSpawner(hello)
+	sp, err := newSpawner(hello, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ type child struct {
 	childless bool
 }
 
-func newSpawner(h frame.HelloBody) (*spawner, error) {
+func newSpawner(h frame.HelloBody, w wall) (*spawner, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
@@ -72,7 +72,7 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 		env:      fixedEnv(h),
 		null:     null,
 		oomScore: -1,
-		starter:  newStarter(),
+		starter:  newStarter(w),
 		reaper:   newReaper(),
 		children: make(map[int]*child),
 		tags:     make(map[int]bool),

@@ -42,7 +42,18 @@ func Run(args []string) error {
 	if err := first(); err != nil {
 		return err
 	}
-	return newSupervisor(newOutgoing(os.Stdout), nil).serve(args[0], os.Stdin)
+	s, nonce := newSupervisor(newOutgoing(os.Stdout), nil), args[0]
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	if nonce == frame.Awaiting {
+		settings, err := awaitSettings()
+		if settings == nil {
+			return err
+		}
+		nonce, s.wall = settings.Nonce, settings.Writable
+	}
+	return s.serve(nonce, os.Stdin)
 }
 
 // runOther does what an argument names instead of supervising, and reports whether there was one.
@@ -86,6 +97,8 @@ type supervisor struct {
 	running, started atomic.Int64
 	dialed           atomic.Int64 // open connections of the host to programs
 	shell            string       // runs scripts
+	wall             wall
+	warm             <-chan struct{} // closed once there are enough threads
 	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
@@ -176,6 +189,21 @@ func (s *supervisor) read(reader *frame.Reader) error {
 	}
 }
 
+// prepare does what needs to know nothing of the sandbox.
+func (s *supervisor) prepare() error {
+	if single() {
+		if err := keepToItself(); err != nil {
+			return err
+		}
+	}
+	dropHandlers()
+	spareProcessor()
+	s.warm = warmThreads(spareThreads)
+	s.meters = openMeters()
+	s.scanner.starts = openStartWatch()
+	return nil
+}
+
 // greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and meanwhile answers
 // with the evidence of where this process runs.
 func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
@@ -192,17 +220,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.hello.UID <= 0 || s.hello.GID <= 0 {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
-	if single() {
-		if err := keepToItself(); err != nil {
-			return err
-		}
-	}
-	dropHandlers()
-	spareProcessor()
-	warm := warmThreads(spareThreads)
-	s.meters = openMeters()
-	s.scanner.starts = openStartWatch()
-	if s.spawner, err = newSpawner(s.hello); err != nil {
+	if s.spawner, err = newSpawner(s.hello, s.wall); err != nil {
 		return err
 	}
 	s.spawner.starts = s.scanner.starts
@@ -210,7 +228,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
 	parked := make(chan error, 1)
 	go func() { parked <- s.guard.park() }()
-	if s.files, err = openFiles(s.hello); err != nil {
+	if s.files, err = openFiles(s.hello, s.wall); err != nil {
 		return err
 	}
 	s.spills = newSpills(s.files)
@@ -236,7 +254,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
 	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
-	<-warm // before any command runs, as is what follows
+	<-s.warm // before any command runs, as is what follows
 	return errors.Join(err, <-parked)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,9 @@ type server struct {
 	proc     int   // the host's /proc
 	views    views
 	networks chan *network // those that are about to be used
+
+	mu    sync.Mutex
+	spare *spare // may be nil
 }
 
 // receive answers requests.
@@ -113,6 +117,9 @@ func parse(message []byte, fds []int) (*request, error) {
 	if r.Folder && len(fds) > 0 {
 		r.folder, fds = fds[len(fds)-1], fds[:len(fds)-1]
 	}
+	if r.Take > 0 && len(fds) == 0 {
+		return r, nil
+	}
 	if len(fds) != streams+1+r.Members {
 		return nil, fmt.Errorf("it has %d descriptors", len(fds))
 	}
@@ -138,8 +145,11 @@ func (r *request) answer(pid int, err error) {
 	}
 	text, _ := json.Marshal(reply)
 	_ = unix.Sendmsg(r.host, text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
-	if pid > 0 {
+	switch {
+	case pid > 0 && r.Take == 0:
 		go reap(pid, handle)
+	case handle >= 0:
+		unix.Close(handle)
 	}
 }
 
