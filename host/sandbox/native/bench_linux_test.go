@@ -37,6 +37,7 @@ func BenchmarkNative(b *testing.B) {
 		return float64(time.Since(began).Microseconds())
 	}
 	for i := 0; b.Loop(); i++ {
+		time.Sleep(150 * time.Millisecond)
 		session := message.WorkspaceKey(fmt.Sprintf("web:first-%d", i))
 		first = append(first, took(func() error {
 			s, err := m.Get(b.Context(), session, "default", small)

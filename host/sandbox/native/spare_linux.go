@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,7 +94,6 @@ type spares struct {
 	next   *kind // of the one to prepare
 	timer  *time.Timer
 	closed bool
-	made   int // how many there were
 
 	preparing sync.Mutex
 }
@@ -144,9 +144,9 @@ func (d *Driver) refreshSpare() {
 		s.mu.Unlock()
 		return
 	}
-	s.kept, s.made = nil, s.made+1
-	name := fmt.Sprintf("%s%d-%d", sparePrefix, os.Getpid(), s.made)
+	s.kept = nil
 	s.mu.Unlock()
+	name := fmt.Sprintf("%s%d-%s", sparePrefix, os.Getpid(), rand.Text())
 	ctx, cancel := context.WithTimeout(context.Background(), spareTimeout)
 	defer cancel()
 	d.dropSpare(ctx, old)

@@ -98,7 +98,7 @@ type supervisor struct {
 	dialed           atomic.Int64 // open connections of the host to programs
 	shell            string       // runs scripts
 	wall             wall
-	warm             <-chan struct{} // closed once there are enough threads
+	ready            <-chan error // receives once there are enough threads, and the helper
 	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
@@ -189,8 +189,8 @@ func (s *supervisor) read(reader *frame.Reader) error {
 	}
 }
 
-// prepare does what needs to know nothing of the sandbox.
-func (s *supervisor) prepare() error {
+// prepare does what needs to know nothing of the sandbox, so that it works when no further process or thread can be started.
+func (s *supervisor) prepare() (err error) {
 	if single() {
 		if err := keepToItself(); err != nil {
 			return err
@@ -198,14 +198,26 @@ func (s *supervisor) prepare() error {
 	}
 	dropHandlers()
 	spareProcessor()
-	s.warm = warmThreads(spareThreads)
+	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
+	if s.spawner, err = newSpawner(); err != nil {
+		return err
+	}
+	s.spawner.starts = s.scanner.starts
+	go s.spawner.reap()
+	s.guard = newGuard(s.spawner)
+	ready := make(chan error, 1)
+	s.ready = ready
+	go func() {
+		err := s.guard.park()
+		<-warm
+		ready <- err
+	}()
 	return nil
 }
 
-// greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and meanwhile answers
-// with the evidence of where this process runs.
+// greet receives the host's Hello, prepares for commands, and answers with the evidence of where this process runs.
 func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	f, err := reader.Next()
 	if err != nil {
@@ -220,14 +232,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.hello.UID <= 0 || s.hello.GID <= 0 {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
-	if s.spawner, err = newSpawner(s.hello, s.wall); err != nil {
-		return err
-	}
-	s.spawner.starts = s.scanner.starts
-	go s.spawner.reap()
-	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	parked := make(chan error, 1)
-	go func() { parked <- s.guard.park() }()
+	s.spawner.begin(s.hello, s.wall)
 	if s.files, err = openFiles(s.hello, s.wall); err != nil {
 		return err
 	}
@@ -254,8 +259,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
 	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
-	<-s.warm // before any command runs, as is what follows
-	return errors.Join(err, <-parked)
+	return errors.Join(err, <-s.ready) // before any command runs
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.
