@@ -15,11 +15,11 @@ import (
 )
 
 // awaitSettings waits until the sandbox of this supervisor is complete. It returns nil if there will be none.
-func awaitSettings() (*frame.Settings, error) {
+func (s *supervisor) awaitSettings() (*frame.Settings, error) {
 	unix.CloseOnExec(frame.SettingsFD)
 	defer unix.Close(frame.SettingsFD)
 	if n, err := unix.Poll([]unix.PollFd{{Fd: frame.SettingsFD, Events: unix.POLLIN}}, 0); n == 0 && err == nil {
-		rehearse()
+		s.rehearse()
 	}
 	message := make([]byte, frame.MaxSettings)
 	for {
@@ -32,18 +32,20 @@ func awaitSettings() (*frame.Settings, error) {
 		case n == 0:
 			return nil, nil
 		}
-		var s frame.Settings
-		if err := json.Unmarshal(message[:n], &s); err != nil {
+		settings := new(frame.Settings)
+		if err := json.Unmarshal(message[:n], settings); err != nil {
 			return nil, fmt.Errorf("receive the settings of the sandbox: %w", err)
 		}
-		return &s, nil
+		return settings, nil
 	}
 }
 
 // rehearse does once what the first command needs, while nobody waits. The first time a message is decoded takes as long as a hundred times later, and
 // each page of this program that is used for the first time is a fault.
-func rehearse() {
+func (s *supervisor) rehearse() {
 	loadProgram()
+	lookAround("", "/")
+	newCommand(s, 0, frame.ExecBody{Spill: true})
 	again(frame.HelloBody{})
 	again(frame.WelcomeBody{})
 	again(frame.ExecBody{})

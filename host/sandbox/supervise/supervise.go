@@ -47,7 +47,7 @@ func Run(args []string) error {
 		return err
 	}
 	if nonce == frame.Awaiting {
-		settings, err := awaitSettings()
+		settings, err := s.awaitSettings()
 		if settings == nil {
 			return err
 		}
@@ -198,7 +198,6 @@ func (s *supervisor) prepare() (err error) {
 	}
 	dropHandlers()
 	spareProcessor()
-	warm := warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(); err != nil {
@@ -210,8 +209,8 @@ func (s *supervisor) prepare() (err error) {
 	ready := make(chan error, 1)
 	s.ready = ready
 	go func() {
-		err := s.guard.park()
-		<-warm
+		err := s.guard.park() // first, because it copies what there is
+		<-warmThreads(spareThreads)
 		ready <- err
 	}()
 	return nil

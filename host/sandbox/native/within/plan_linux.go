@@ -1,7 +1,6 @@
 package within
 
 import (
-	"fmt"
 	"syscall"
 	"unsafe"
 
@@ -115,27 +114,6 @@ var cwd = int32(unix.AT_FDCWD)
 //go:nocheckptr
 func run(arg unsafe.Pointer) {
 	p := (*plan)(arg)
-	if c := p.perform(); c != nil {
-		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(&p.errno)), unsafe.Sizeof(p.errno))
-		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(c.step.text)), c.step.size)
-	}
-}
-
-// here makes the calls on this thread.
-func (p *plan) here() error {
-	c := p.perform()
-	if c == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", unsafe.String(c.step.text, c.step.size), syscall.Errno(p.errno))
-}
-
-// perform makes the calls and returns the one that failed, whose error is in errno, or nil.
-//
-//go:nosplit
-//go:norace
-//go:nocheckptr
-func (p *plan) perform() *call {
 	for i := 0; i < len(p.calls); i++ {
 		c := &p.calls[i]
 		a := c.args
@@ -155,9 +133,10 @@ func (p *plan) perform() *call {
 			continue
 		}
 		p.errno = uint32(errno)
-		return c
+		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(&p.errno)), unsafe.Sizeof(p.errno))
+		syscall.RawSyscall(unix.SYS_WRITE, reportFD, uintptr(unsafe.Pointer(c.step.text)), c.step.size)
+		return
 	}
-	return nil
 }
 
 //go:nosplit

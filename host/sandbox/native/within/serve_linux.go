@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -30,10 +31,22 @@ func Serve() error {
 	s := &server{proc: proc, networks: make(chan *network, receivers)}
 	ended := make(chan error, receivers)
 	for range receivers {
-		go func() { ended <- s.receive() }()
+		go s.receiver(ended)
 	}
 	return <-ended
 }
+
+// receiver answers requests, and sends why it has ended. One that spoils its thread is followed by another one.
+func (s *server) receiver(ended chan<- error) {
+	if err := s.receive(); err != errSpoilt {
+		ended <- err
+		return
+	}
+	go s.receiver(ended)
+}
+
+// errSpoilt means that this goroutine has to end, and its thread with it.
+var errSpoilt = errors.New("the thread has another sandbox's mounts")
 
 // server is the state of Serve.
 type server struct {
@@ -76,8 +89,21 @@ func (s *server) receive() error {
 			r.answer(0, s.failed)
 			return s.failed // the host starts another one for its next request
 		}
-		s.start(r)
-		closeAll(fds)
+		if r.Take == 0 {
+			s.start(r)
+			closeAll(fds)
+			continue
+		}
+		runtime.LockOSThread() // for ever, unless it is the first thread, which stays what it is
+		if unix.Gettid() == os.Getpid() {
+			done := make(chan []int)
+			apart(func() { done <- s.take(r) })
+			closeAll(append(fds, <-done...))
+			runtime.UnlockOSThread()
+			continue
+		}
+		go closeAll(append(fds, s.take(r)...))
+		return errSpoilt
 	}
 }
 

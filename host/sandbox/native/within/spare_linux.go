@@ -1,9 +1,11 @@
 package within
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -53,24 +55,25 @@ func (s *server) swap(h *spare) *spare {
 	return before
 }
 
-// take completes the process that was kept and answers the request. A process that cannot be completed ends.
-func (s *server) take(r *request) {
+// take completes the process that was kept and answers the request. A process that cannot be completed ends. It has to run on a thread that ends
+// afterwards, and returns the descriptors to close then.
+func (s *server) take(r *request) (left []int) {
 	h := s.swap(nil)
-	defer h.close()
 	if h == nil || h.pid != r.Take {
+		h.close()
 		r.answer(0, errors.New("this process was not kept"))
-		return
+		return nil
 	}
+	defer h.close()
 	err := h.fit(&r.Config)
 	if err == nil {
-		done := make(chan struct{})
-		apart(func() { err = h.mount(r.Config.Mounts); close(done) })
-		<-done
+		left, err = h.mount(r.Config.Mounts)
 	}
 	if err == nil {
 		err = h.complete(r.Nonce)
 	}
 	r.answer(h.pid, err)
+	return left
 }
 
 // fit checks that what the process was made from is the same as before, and that mounts are what it expects.
@@ -101,28 +104,45 @@ func (h *spare) fit(c *Config) error {
 	return nil
 }
 
-// mount gives the sandbox its mounts. This thread gets descriptors and mounts of its own, and has to end.
-func (h *spare) mount(mounts []Mount) error {
-	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+// mount gives the sandbox its mounts, and this thread the sandbox's.
+func (h *spare) mount(mounts []Mount) (left []int, err error) {
+	d := new(detached)
+	d.clone(mounts)
+	left = d.fds
+	if d.err != nil {
+		return left, d.err
+	}
+	// The kernel waits for all processors when it drops this copy of the host's mounts, so somebody else does that.
+	host, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return left, fmt.Errorf("keep the host's mounts: %w", err)
+	}
+	left = append(left, host)
+	if err := unix.Setns(h.mounts, unix.CLONE_NEWNS); err != nil {
+		return left, fmt.Errorf("enter the sandbox's mounts: %w", err)
+	}
+	for i, m := range mounts {
+		if err := attach(d.fds[i], m.Target); err != nil {
+			return left, fmt.Errorf("mount %s: %w", m.Target, err)
+		}
+	}
+	return left, nil
+}
+
+// attach puts a mount in its place. See plan.open for how that is opened.
+func attach(tree int, target string) error {
+	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for _, part := range strings.Split(clean(target), "/") {
+		if err != nil {
+			return err
+		}
+		above := at
+		at, err = unix.Openat(above, cmp.Or(part, "."), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		unix.Close(above)
+	}
+	if err != nil {
 		return err
 	}
-	d := new(detached)
-	if d.clone(mounts); d.err != nil {
-		return d.err
-	}
-	// The kernel waits for all processors when it drops this copy of the host's mounts, so that is for the end of the thread.
-	if _, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("keep the host's mounts: %w", err)
-	}
-	if err := unix.Setns(h.mounts, unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter the sandbox's mounts: %w", err)
-	}
-	p := newPlan("", nil)
-	p.step("open the root")
-	p.openPath("/", &p.root)
-	for i, m := range mounts {
-		tree := int32(d.fds[i])
-		p.attach(&tree, m.Target)
-	}
-	return p.here()
+	defer unix.Close(at)
+	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }

@@ -68,10 +68,6 @@ func (p *plan) fork(flags uintptr, group int) (pid int, err error) {
 // start starts the first process of a sandbox and answers the request. The process still has to set itself up, and says in its report if it
 // cannot.
 func (s *server) start(r *request) {
-	if r.Take > 0 {
-		s.take(r)
-		return
-	}
 	if err := r.Config.resolve(); err != nil {
 		r.answer(0, err)
 		return
