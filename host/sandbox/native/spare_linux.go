@@ -18,7 +18,7 @@ import (
 )
 
 // A host keeps one process that is almost a sandbox: what the last sandbox had, without the folders that it was given. The next sandbox of the
-// same kind takes it, which saves the start of the supervisor and two thirds of the time. It has run nothing and knows nothing of a session. Every
+// same kind takes it, which saves the start of the supervisor and half of the time. It has run nothing and knows nothing of a session. Every
 // other sandbox is started as a whole.
 
 // spareRest is how long no sandbox was started before the next spare process is: its preparation would slow down first commands.

@@ -31,7 +31,7 @@ type spared struct {
 	d *native.Driver
 }
 
-func newSpared(t *testing.T, adjust ...func(*sandbox.Config)) spared {
+func newSpared(t testing.TB, adjust ...func(*sandbox.Config)) spared {
 	t.Helper()
 	var s spared
 	s.Manager = manager(t, append(adjust, func(c *sandbox.Config) { s.d = c.Driver.(*native.Driver) })...)
@@ -39,7 +39,7 @@ func newSpared(t *testing.T, adjust ...func(*sandbox.Config)) spared {
 }
 
 // awaitSpare waits for a spare process other than these, and returns its id.
-func (m spared) awaitSpare(t *testing.T, not ...int) int {
+func (m spared) awaitSpare(t testing.TB, not ...int) int {
 	t.Helper()
 	for t.Context().Err() == nil {
 		if pid := m.d.Spare(); pid != 0 && !slices.Contains(not, pid) {

@@ -5,7 +5,7 @@
 //
 // Start with Run. It refuses to work unless it is process 1, because its means of ending commands would harm any other machine. It stays
 // root in the container but has no capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and signal it, and
-// nothing else; single.go has what is different where there is no other user. It makes no policy: limits and timeouts come with requests, and the host decides about each connection to the proxy
+// nothing else; single.go has what is different where there is no other user, and await.go how it starts before its sandbox is complete. It makes no policy: limits and timeouts come with requests, and the host decides about each connection to the proxy
 // (outlet.go).
 //
 // Two ideas carry the package. Each command runs with its own supplementary group, its tag, which no descendant can drop and everybody can

@@ -93,7 +93,7 @@ func (h *spare) fit(c *Config) error {
 		if !m.Later {
 			continue
 		}
-		if next == len(c.all) || c.all[next].Target != m.Target || c.all[next].what != m.what {
+		if next == len(c.all) || !m.takes(c.all[next]) {
 			return fmt.Errorf("the process was made for other mounts than that at %s", m.Target)
 		}
 		next++
@@ -102,6 +102,12 @@ func (h *spare) fit(c *Config) error {
 		return errors.New("the process was made for fewer mounts")
 	}
 	return nil
+}
+
+// takes reports whether a mount is what one that is Later stands for.
+func (m Mount) takes(other Mount) bool {
+	other.Source, other.Later, other.File = "", m.Later, m.File
+	return m == other
 }
 
 // mount gives the sandbox its mounts, and this thread the sandbox's.

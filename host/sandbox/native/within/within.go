@@ -9,7 +9,7 @@
 // All that the sandboxes of a host have in common is made once: a view of files (views_linux.go, view_linux.go, image_linux.go), of which each
 // gets a copy. Beside the process, threads make what it is given: mounts of the host's folders (sources_linux.go) and a network
 // (network_linux.go). A sandbox whose sources are not known yet can be kept (spare_linux.go). All that the process itself does is a list of system calls that is made in advance (plan_linux.go, start_linux.go): its
-// ids (ids_linux.go), /dev and /proc (special_linux.go), what it may do with files (landlock_linux.go), and its privileges
+// ids (ids_linux.go), /dev and /proc (special_linux.go), what it may reach outside (landlock_linux.go), and its privileges
 // (privileges_linux.go). So a sandbox costs no start of a program but its supervisor's. Nothing of a session runs before all of it is done,
 // and any failure ends the process.
 package within
