@@ -183,13 +183,23 @@ func TestSpareOfAnEarlierTime(t *testing.T) {
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, -1); err != nil {
+	if n, err := awaitEnd(handle); n != 1 {
 		t.Fatal(err)
 	}
 	if pid, out := m.run(t, "web:three", small, "echo here"); pid == next || out != "here\n" {
 		t.Errorf("process %d, which has ended, says %q", pid, out)
 	}
 	m.awaitSpare(t, spare, next)
+}
+
+// awaitEnd waits for the end of a process, for a minute at most.
+func awaitEnd(handle int) (n int, err error) {
+	for {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // TestSpareHostProcess is no test, but the process of a host that is killed.
@@ -236,7 +246,7 @@ func TestSpareEndsWithItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, int(time.Minute.Milliseconds())); n != 1 || err != nil {
+	if n, err := awaitEnd(handle); n != 1 {
 		t.Errorf("the spare process lives on: %d, %v", n, err)
 	}
 	groups := func() (left []string) {
