@@ -13,10 +13,11 @@ import (
 )
 
 // BenchmarkNative compares the first command of a session without a pool, and a further one, with a process of the host that runs the same
-// shell. Each round takes every side, so that whatever else the machine does concerns them all. It reports medians, of ratios the median of
+// shell. A first command is that of a session which begins when there is a spare process again, one at once that of a session which begins right after
+// another. Each round takes every side, so that whatever else the machine does concerns them all. It reports medians, of ratios the median of
 // the rounds' own, and the shortest first command, which is what a loaded machine can tell about a quiet one.
 func BenchmarkNative(b *testing.B) {
-	m := manager(b)
+	m := newSpared(b)
 	command := machine.Command{Script: "true"}
 	warm, err := m.Get(b.Context(), "web:warm", "default", small)
 	if err != nil {
@@ -27,8 +28,8 @@ func BenchmarkNative(b *testing.B) {
 		b.Fatal(err)
 	}
 	shell := string(found.Stdout[:max(len(found.Stdout)-1, 0)])
-	const each = 5
-	var first, again, host, ratio, times []float64
+	const each, rest = 5, 20 * time.Millisecond
+	var first, atOnce, again, host, ratio, times []float64
 	took := func(do func() error) float64 {
 		began := time.Now()
 		if err := do(); err != nil {
@@ -36,18 +37,25 @@ func BenchmarkNative(b *testing.B) {
 		}
 		return float64(time.Since(began).Microseconds())
 	}
-	for i := 0; b.Loop(); i++ {
-		session := message.WorkspaceKey(fmt.Sprintf("web:first-%d", i))
-		first = append(first, took(func() error {
+	begin := func(session message.WorkspaceKey) float64 {
+		defer func() {
+			if err := m.Destroy(context.Background(), session); err != nil {
+				b.Fatal(err)
+			}
+		}()
+		return took(func() error {
 			s, err := m.Get(b.Context(), session, "default", small)
 			if err == nil {
 				_, err = s.Exec(b.Context(), command)
 			}
 			return err
-		}))
-		if err := m.Destroy(context.Background(), session); err != nil {
-			b.Fatal(err)
-		}
+		})
+	}
+	for i := 0; b.Loop(); i++ {
+		m.awaitSpare(b)
+		time.Sleep(rest)
+		first = append(first, begin(message.WorkspaceKey(fmt.Sprintf("web:first-%d", i))))
+		atOnce = append(atOnce, begin(message.WorkspaceKey(fmt.Sprintf("web:at-once-%d", i))))
 		var inside, outside []float64
 		for range each {
 			inside = append(inside, took(func() error { _, err := warm.Exec(b.Context(), command); return err }))
@@ -59,6 +67,7 @@ func BenchmarkNative(b *testing.B) {
 	}
 	b.ReportMetric(median(first), "µs/first")
 	b.ReportMetric(slices.Min(first), "µs/first-min")
+	b.ReportMetric(median(atOnce), "µs/at-once")
 	b.ReportMetric(median(again), "µs/warm")
 	b.ReportMetric(median(host), "µs/host")
 	b.ReportMetric(median(times), "first/host")

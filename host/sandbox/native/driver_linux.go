@@ -32,6 +32,7 @@ type Driver struct {
 
 	supervisor string // set by the probe that works
 	server     server
+	spares     spares
 
 	mu     sync.Mutex
 	lives  map[string]*life // by id
@@ -42,7 +43,8 @@ type Driver struct {
 // wish is a sandbox that was created and not started. Nothing of it is on the disk yet.
 type wish struct {
 	driver.Container
-	image   imagefiles.Image // without a root, it is the host's files
+	within  within.Config
+	kind    *kind // may be nil
 	created time.Time
 }
 
@@ -92,6 +94,7 @@ func (d *Driver) Address() string { return "native" }
 
 // Close ends the process that starts sandboxes, and removes the control group of all of them if none is left in it.
 func (d *Driver) Close() error {
+	d.closeSpare()
 	d.server.close()
 	d.groups.close()
 	return nil
@@ -142,10 +145,12 @@ func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error)
 	if _, ok := d.wishes[id]; ok || d.lives[id] != nil {
 		return id, nil
 	}
-	if c.Network == "none" {
+	w := d.within(c, image)
+	k := kindOf(w, c)
+	if c.Network == "none" && !d.spares.has(k) {
 		d.server.prepare()
 	}
-	d.wishes[id] = wish{c, image, time.Now()}
+	d.wishes[id] = wish{c, w, k, time.Now()}
 	return id, nil
 }
 
@@ -154,6 +159,8 @@ func check(c driver.Container) error {
 	switch {
 	case c.Role != driver.Supervised:
 		return errors.New("a native sandbox has no services and no volumes: use an engine")
+	case len(c.Entrypoint) > 2:
+		return errors.New("a native sandbox runs its supervisor with one argument, the nonce")
 	case c.Runtime != "":
 		return fmt.Errorf("a native sandbox has no runtime %q: remove runtime from [sandbox], or use an engine", c.Runtime)
 	case c.Network != "none" && c.Network != "host":
@@ -174,10 +181,7 @@ func (d *Driver) Attach(_ context.Context, id string, stderr io.Writer) (driver.
 	if _, ok := d.wishes[id]; !ok || d.waits[id] != nil {
 		return nil, fmt.Errorf("attach to sandbox %s: it was not created, was started, or is attached", id)
 	}
-	s, err := newStream(stderr)
-	if err != nil {
-		return nil, fmt.Errorf("attach to sandbox %s: %w", id, err)
-	}
+	s := &stream{stderr: stderr}
 	d.waits[id] = s
 	return s, nil
 }
@@ -195,20 +199,30 @@ func (d *Driver) Start(ctx context.Context, id string) error {
 		return fmt.Errorf("start sandbox %s: it was not created, was started, or is not attached", id)
 	}
 	r := record{Name: c.Name, Labels: c.Labels, Created: c.created}
+	taken := d.spares.take(c.kind)
+	if taken != nil {
+		r.runs(taken.life)
+	}
 	written := make(chan error, 1)
 	go func() { written <- d.write(id, r) }()
-	l, err := d.launch(ctx, id, d.within(c.Container, c.image), c.Container, s)
-	if noted := <-written; err != nil || noted != nil {
+	l, err := d.launch(ctx, id, c, s, taken)
+	noted := <-written
+	if err == nil && noted == nil && (taken == nil || l != taken.life) {
+		r.runs(l)
+		noted = d.write(id, r)
+	}
+	if err != nil || noted != nil {
 		if err == nil {
 			err = errors.Join(noted, l.end(ctx))
+			d.groups.remove(l.groups)
 		}
 		return fmt.Errorf("%w: start a native sandbox: %w", machine.ErrUnavailable, err)
 	}
 	d.mu.Lock()
 	d.lives[id] = l
 	d.mu.Unlock()
-	r.PID, r.Began = l.pid, l.began
-	return d.write(id, r)
+	d.prepareSpare(c.kind)
+	return nil
 }
 
 // Remove implements driver.Driver.
@@ -233,7 +247,7 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		l = regain(r)
+		l = regain(id, r)
 	}
 	if err := l.end(ctx); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
@@ -241,7 +255,7 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 	d.mu.Lock()
 	delete(d.lives, id)
 	d.mu.Unlock()
-	d.groups.remove(id)
+	d.groups.remove(l.groups)
 	return d.erase(id)
 }
 

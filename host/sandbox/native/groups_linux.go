@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,9 @@ import (
 	"github.com/flynnhost/flynn/host/internal/cgroup"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
+
+// sparePrefix begins the names of the control groups of spare processes, before the id of the host's process.
+const sparePrefix = "spare-"
 
 // controllers are those that limit a sandbox.
 var controllers = []string{"memory", "pids", "cpu"}
@@ -38,8 +42,20 @@ func openGroups(name string) *groups {
 			continue
 		}
 		g.dirs[controller] = dir
+		sweep(dir)
 	}
 	return g
+}
+
+// sweep removes the groups of the spare processes of hosts that were killed. Those of a host that runs are kept, although they can be empty.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, sparePrefix+"*"))
+	for _, group := range left {
+		host, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(group), sparePrefix), "-")
+		if pid, err := strconv.Atoi(host); err == nil && unix.Kill(pid, 0) == unix.ESRCH {
+			_ = unix.Rmdir(group)
+		}
+	}
 }
 
 // openTries bounds how often the group for all sandboxes is made. Another process, such as a command that looks at sandboxes, removes it when

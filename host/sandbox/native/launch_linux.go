@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ var hostFiles = []string{
 // within returns the inside of a sandbox. An image has users and names of its own, of which an engine replaces those of hosts alone.
 func (d *Driver) within(c driver.Container, image imagefiles.Image) within.Config {
 	w := within.Config{
-		Root: d.folder, Image: image.Root, Env: image.Env, Argv: c.Entrypoint, Loopback: c.Network != "host", CPUs: c.CPUs,
+		Root: d.folder, Image: image.Root, Env: image.Env, Loopback: c.Network != "host", CPUs: c.CPUs,
 		Files: []within.File{
 			{Path: "/etc/hosts", Text: hosts(c.Hosts)},
 			{Path: "/etc/resolv.conf", Text: resolver(c.Network)},
@@ -46,6 +47,10 @@ func (d *Driver) within(c driver.Container, image imagefiles.Image) within.Confi
 			within.File{Path: "/etc/nsswitch.conf", Text: "passwd: files\ngroup: files\nhosts: files dns\n"},
 		)
 	}
+	if len(c.Entrypoint) > 0 {
+		w.Program = c.Entrypoint[0]
+	}
+	w.Single, w.IDs = d.ids.single != "", d.ids.IDs
 	if c.PidsLimit > 0 {
 		w.Processes = uint64(c.PidsLimit + driver.OwnTasks)
 	}
@@ -94,20 +99,41 @@ func hosts(more []string) string {
 	return text
 }
 
-// launch starts the first process of a sandbox, and returns while it still sets itself up.
-func (d *Driver) launch(ctx context.Context, id string, w within.Config, c driver.Container, s *stream) (l *life, err error) {
+// launch starts the first process of a sandbox, or completes a spare one unless that is nil, and returns while it still sets itself up.
+func (d *Driver) launch(ctx context.Context, id string, c wish, s *stream, taken *spare) (*life, error) {
+	r := within.Request{Config: c.within}
+	if len(c.Entrypoint) > 1 {
+		r.Nonce = c.Entrypoint[1]
+	}
+	if taken != nil {
+		if d.complete(ctx, taken, r, s) == nil {
+			return taken.life, nil
+		}
+		d.dropSpare(context.WithoutCancel(ctx), taken)
+	}
+	l, err := d.begin(ctx, id, r, c.Container, s)
+	if err == nil {
+		s.copyErrors()
+	}
+	return l, err
+}
+
+// begin starts the first process of a sandbox, in control groups of this name.
+func (d *Driver) begin(ctx context.Context, name string, r within.Request, c driver.Container, s *stream) (l *life, err error) {
 	defer func() {
 		if err != nil {
 			s.abandon()
-			d.groups.remove(id)
+			d.groups.remove(name)
 		}
 	}()
-	w.Single, w.IDs = d.ids.single != "", d.ids.IDs
-	group, err := d.groups.add(id, c)
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	group, err := d.groups.add(name, c)
 	if err != nil {
 		return nil, err
 	}
-	w.Counters = group.shown()
+	r.Config.Counters = group.shown()
 	members, folder, err := group.open()
 	if err != nil {
 		return nil, err
@@ -116,13 +142,14 @@ func (d *Driver) launch(ctx context.Context, id string, w within.Config, c drive
 	if folder != nil {
 		files = append(files, folder)
 	}
-	pid, process, err := d.server.start(ctx, d.supervisor, within.Request{Config: w, Members: len(members), Folder: folder != nil}, files...)
+	r.Members, r.Folder = len(members), folder != nil
+	pid, process, err := d.server.start(ctx, d.supervisor, r, files...)
 	closeFiles(append(members, folder)...)
 	if err != nil {
 		return nil, explain(err)
 	}
 	s.started()
-	return living(pid, process), nil
+	return living(pid, process, name), nil
 }
 
 // explain says what an error of the start of a process in namespaces means.
@@ -138,14 +165,15 @@ func explain(err error) error {
 
 // life is the first process of a sandbox.
 type life struct {
-	pid   int
-	began int64
-	gone  chan struct{} // closed when it has ended; nil if another process started it
+	pid    int
+	began  int64
+	groups string        // the name of its control groups
+	gone   chan struct{} // closed when it has ended; nil if another process started it
 }
 
 // living returns the life of a started process.
-func living(pid int, process *os.File) *life {
-	l := &life{pid: pid, gone: make(chan struct{})}
+func living(pid int, process *os.File, groups string) *life {
+	l := &life{pid: pid, groups: groups, gone: make(chan struct{})}
 	if p, ok := ps.Find(l.pid); ok {
 		l.began = p.Started
 	}
@@ -157,7 +185,19 @@ func living(pid int, process *os.File) *life {
 }
 
 // regain returns the life that a record names.
-func regain(r record) *life { return &life{pid: r.PID, began: r.Began} }
+func regain(id string, r record) *life {
+	return &life{pid: r.PID, began: r.Began, groups: cmp.Or(r.Groups, id)}
+}
+
+// ended reports whether the process is known to have ended.
+func (l *life) ended() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
 
 // lives reports whether the process of a record still runs.
 func (r record) lives() bool {
@@ -216,17 +256,15 @@ func (d *Driver) probe(ctx context.Context) error {
 		return err
 	}
 	defer d.erase(id)
-	s, err := newStream(io.Discard)
-	if err != nil {
-		return err
-	}
+	s := &stream{stderr: io.Discard}
 	c := driver.Container{Key: id, Network: "none", PidsLimit: 8}
-	w := d.within(c, imagefiles.Image{})
-	w.Probe = true
-	l, err := d.launch(ctx, id, w, c, s)
+	r := within.Request{Config: d.within(c, imagefiles.Image{})}
+	r.Config.Probe = true
+	l, err := d.begin(ctx, id, r, c, s)
 	if err != nil {
 		return err
 	}
+	s.copyErrors()
 	defer d.groups.remove(id)
 	defer s.Close()
 	select {

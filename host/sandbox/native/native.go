@@ -4,7 +4,7 @@
 //
 // Start with New. A process of flynn-sandboxd (server_linux.go) starts the first process of each sandbox (package within), which executes the
 // supervisor that every sandbox has, so commands, files, the proxy, bridges and the kill ladder are the same as in containers. ids_linux.go
-// finds the users and groups, launch_linux.go describes the process, and groups_linux.go limits it. A sandbox that the host leaves to a lease is found again by its
+// finds the users and groups, launch_linux.go describes the process, groups_linux.go limits it, and spare_linux.go starts one beforehand. A sandbox that the host leaves to a lease is found again by its
 // record (record_linux.go), which names its process and when that began.
 //
 // An image that is an absolute path names a folder or an archive (package imagefiles) whose files the sandbox sees in place of the host's; every

@@ -15,9 +15,13 @@ type record struct {
 	Name    string
 	Labels  map[string]string
 	Created time.Time
-	PID     int   // of its first process, as the host sees it; 0 before the start
-	Began   int64 // when that process started, so that another one with its id is not taken for it
+	PID     int    // of its first process, as the host sees it; 0 before the start
+	Began   int64  // when that process started, so that another one with its id is not taken for it
+	Groups  string // the name of its control groups; "" for its id
 }
+
+// runs records the process of a sandbox.
+func (r *record) runs(l *life) { r.PID, r.Began, r.Groups = l.pid, l.began, l.groups }
 
 const recordName = "sandbox.json"
 

@@ -19,27 +19,31 @@ type stream struct {
 
 var _ driver.Stream = (*stream)(nil)
 
-func newStream(stderr io.Writer) (*stream, error) {
-	s := &stream{stderr: stderr}
+// open makes the pipes.
+func (s *stream) open() error {
 	var err [4]error
 	s.inFar, s.in, err[0] = os.Pipe()
 	s.out, s.outFar, err[1] = os.Pipe()
 	s.errors, s.far, err[2] = os.Pipe()
 	s.report, s.repFar, err[3] = os.Pipe()
-	if all := errors.Join(err[:]...); all != nil {
-		s.abandon()
-		return nil, all
-	}
-	return s, nil
+	return errors.Join(err[:]...)
 }
 
-// started closes the ends that the process has now, and copies its standard error.
-func (s *stream) started() {
-	closeFiles(s.inFar, s.outFar, s.far, s.repFar)
+// started closes the ends that the process has now.
+func (s *stream) started() { closeFiles(s.inFar, s.outFar, s.far, s.repFar) }
+
+// copyErrors copies the process's standard error until that ends.
+func (s *stream) copyErrors() {
 	go func() {
 		defer s.errors.Close()
 		_, _ = io.Copy(s.stderr, s.errors)
 	}()
+}
+
+// adopt makes this the stream of a process that was started with another.
+func (s *stream) adopt(other *stream) {
+	s.in, s.out, s.errors, s.report = other.in, other.out, other.errors, other.report
+	s.copyErrors()
 }
 
 // abandon closes everything of a stream whose process was never started.

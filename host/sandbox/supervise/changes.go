@@ -34,7 +34,7 @@ type tracker struct {
 }
 
 func newTracker(h frame.HelloBody) (*tracker, error) {
-	files, err := openFiles(h)
+	files, err := openFiles(h, nil) // it writes nothing
 	return &tracker{files: files, seed: maphash.MakeSeed()}, err
 }
 

@@ -31,17 +31,20 @@ type files struct {
 	open func(root int, name string, flags, resolve uint64) (int, error)
 }
 
-func openFiles(h frame.HelloBody) (*files, error) {
+func openFiles(h frame.HelloBody, w wall) (*files, error) {
 	f := &files{jobs: make(chan func()), open: openBeneath}
 	ready := make(chan error)
-	go f.serve(h, ready)
+	go f.serve(h, w, ready)
 	return f, <-ready
 }
 
 // serve runs as long as the supervisor; the thread is never returned to other goroutines.
-func (f *files) serve(h frame.HelloBody, ready chan<- error) {
+func (f *files) serve(h frame.HelloBody, w wall, ready chan<- error) {
 	runtime.LockOSThread()
 	err := becomeFileUser(h.UID, h.GID)
+	if err == nil {
+		err = w.enclose()
+	}
 	if err == nil {
 		f.root, err = unix.Open(h.Workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	}

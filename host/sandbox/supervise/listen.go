@@ -55,7 +55,11 @@ func RunListening(args []string, listen Listen) error {
 		out := new(outgoing)
 		out.attach(host)
 		defer out.hangUp() // tells the host that we end
-		return newSupervisor(out, hosts).serve(args[0], host)
+		s := newSupervisor(out, hosts)
+		if err := s.prepare(); err != nil {
+			return err
+		}
+		return s.serve(args[0], host)
 	case <-time.After(firstHostTimeout):
 		return fmt.Errorf("no host has connected within %v", firstHostTimeout)
 	}

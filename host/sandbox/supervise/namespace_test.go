@@ -93,17 +93,18 @@ func pidsGroup(t *testing.T, limit int) string {
 	return ""
 }
 
-// newTestSupervisor is a supervisor without a host.
-func newTestSupervisor(t *testing.T) *supervisor {
+// newTestSupervisor is a supervisor without a host, and with a wall if it has paths.
+func newTestSupervisor(t *testing.T, w ...string) *supervisor {
 	t.Helper()
 	hello := frame.HelloBody{UID: 1000, GID: 1000, Workspace: "/"}
 	<-warmThreads(spareThreads)
-	sp, err := newSpawner(hello)
+	sp, err := newSpawner()
 	if err != nil {
 		t.Fatal(err)
 	}
+	sp.begin(hello, w)
 	sp.starts = openStartWatch()
-	s := &supervisor{spawner: sp, scanner: scanner{starts: sp.starts}, guard: newGuard(sp, hello.UID, hello.GID)}
+	s := &supervisor{spawner: sp, scanner: scanner{starts: sp.starts}, guard: newGuard(sp)}
 	go sp.reap()
 	if err := s.guard.park(); err != nil {
 		t.Fatal(err)

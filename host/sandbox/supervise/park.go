@@ -5,6 +5,7 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,15 +26,14 @@ const (
 // id, so as root's a kill(-1) would hit every root process; and it matches the saved and the real id of the receiver (kill(2)), so as the
 // workload's they would let the workload stop the helper before it kills.
 type guard struct {
-	spawner  *spawner
-	uid, gid int
+	spawner *spawner
 
 	mu     sync.Mutex // one shot at a time
 	helper *child
 	line   *os.File // our end of the helper's socket
 }
 
-func newGuard(s *spawner, uid, gid int) *guard { return &guard{spawner: s, uid: uid, gid: gid} }
+func newGuard(s *spawner) *guard { return &guard{spawner: s} }
 
 // park forks the helper and waits until it is ready.
 func (g *guard) park() error {
@@ -49,7 +49,7 @@ func (g *guard) park() error {
 	if err := unix.SetNonblock(pair[1], false); err != nil {
 		return fmt.Errorf("park helper: %w", err)
 	}
-	helper, err := g.spawner.copyOf(beParked, unsafe.Pointer(newParked(pair[1], g.uid, g.gid)))
+	helper, err := g.spawner.copyOf(beParked, unsafe.Pointer(&parked{line: uintptr(pair[1])}))
 	if err == nil {
 		err = expect(line, parkTimeout)
 	}
@@ -83,8 +83,9 @@ func (g *guard) fire(use func(shot func() bool)) {
 	if g.helper == nil && g.park() != nil {
 		return
 	}
+	order := newOrder(g.spawner.uid, g.spawner.gid)
 	use(func() bool {
-		_, err := g.line.Write([]byte{'k'})
+		_, err := g.line.Write(order)
 		return err == nil && expect(g.line, shotTimeout) == nil
 	})
 	g.line.Close() // the helper notices and exits
@@ -97,20 +98,24 @@ func (g *guard) fire(use func(shot func() bool)) {
 // parked is what the helper needs. The helper is a copy of one thread of this process (package rawfork): it executes no program, allocates
 // nothing, and its signals are blocked.
 type parked struct {
-	line, uid, gid, own    uintptr
+	line                   uintptr
 	real, effective, saved uint32 // as the kernel reports them
-	message                [1]byte
+	answered               [1]byte
+	order                  order
 }
+
+// order tells the helper to kill once: as a user with a group, with another user as the real one.
+type order struct{ uid, gid, own uint32 }
 
 // nobodys is an id that no process has. A workload that happens to have it uses the next one.
 const nobodys = firstTag + tagCount
 
-func newParked(line, uid, gid int) *parked {
-	h := &parked{line: uintptr(line), uid: uintptr(uid), gid: uintptr(gid), own: nobodys, message: [1]byte{'r'}}
-	if h.own == h.uid {
-		h.own++
+func newOrder(uid, gid int) []byte {
+	o := order{uint32(uid), uint32(gid), nobodys}
+	if o.own == o.uid {
+		o.own++
 	}
-	return h
+	return slices.Clone((*[unsafe.Sizeof(o)]byte)(unsafe.Pointer(&o))[:])
 }
 
 // beParked is the helper. It returns when the supervisor closes its end of the socket.
@@ -132,17 +137,16 @@ func beParked(arg unsafe.Pointer) {
 	}
 }
 
-// answer sends a byte and waits for the next request.
+// answer sends a byte and waits for the next order.
 //
 //go:nosplit
 //go:norace
 func (h *parked) answer() bool {
-	at := uintptr(unsafe.Pointer(&h.message))
-	if n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.line, at, 1); n != 1 || e != 0 {
+	if n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.line, uintptr(unsafe.Pointer(&h.answered)), 1); n != 1 || e != 0 {
 		return false
 	}
-	n, _, e := syscall.RawSyscall(unix.SYS_READ, h.line, at, 1)
-	return n == 1 && e == 0
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, h.line, uintptr(unsafe.Pointer(&h.order)), unsafe.Sizeof(h.order))
+	return n == unsafe.Sizeof(h.order) && e == 0
 }
 
 // mostOpen is above the descriptors that the supervisor may have, see package docker.
@@ -170,8 +174,9 @@ func (h *parked) closeOthers() {
 //go:nosplit
 //go:norace
 func (h *parked) borrowUser() bool {
-	_, _, e1 := syscall.RawSyscall(unix.SYS_SETRESGID, h.gid, h.gid, h.gid)
-	_, _, e2 := syscall.RawSyscall(unix.SYS_SETRESUID, h.own, h.uid, h.own)
+	uid, gid, own := uintptr(h.order.uid), uintptr(h.order.gid), uintptr(h.order.own)
+	_, _, e1 := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid)
+	_, _, e2 := syscall.RawSyscall(unix.SYS_SETRESUID, own, uid, own)
 	_, _, e3 := syscall.RawSyscall(unix.SYS_GETRESUID, uintptr(unsafe.Pointer(&h.real)), uintptr(unsafe.Pointer(&h.effective)), uintptr(unsafe.Pointer(&h.saved)))
-	return e1 == 0 && e2 == 0 && e3 == 0 && h.real == uint32(h.own) && h.effective == uint32(h.uid) && h.saved == uint32(h.own)
+	return e1 == 0 && e2 == 0 && e3 == 0 && h.real == h.order.own && h.effective == h.order.uid && h.saved == h.order.own
 }

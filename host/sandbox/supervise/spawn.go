@@ -32,16 +32,15 @@ var errNoRoom = fail(frame.NoProcess, "start process: the pids limit leaves no r
 
 // spawner is the only place that forks, so that the reaper can distinguish children from orphans.
 type spawner struct {
-	uid, gid  int
-	workspace string
-	env       []string
-	null      int // descriptor of /dev/null
-	oomScore  int // descriptor of our own oom_score_adj, or -1
-	reaper    reaper
-	scanner   scanner // finds processes that are stuck in a fork
-	starts    startWatch
-	ownPeak   atomic.Int64 // of our own memory, as last measured
-	starter   starter      // of commands
+	uid, gid int
+	env      []string
+	null     int // descriptor of /dev/null
+	oomScore int // descriptor of our own oom_score_adj, or -1
+	reaper   reaper
+	scanner  scanner // finds processes that are stuck in a fork
+	starts   startWatch
+	ownPeak  atomic.Int64 // of our own memory, as last measured
+	starter  starter      // of commands
 
 	// mu is held from before a fork until the child is registered in children.
 	mu       sync.Mutex
@@ -62,17 +61,15 @@ type child struct {
 	childless bool
 }
 
-func newSpawner(h frame.HelloBody) (*spawner, error) {
+// newSpawner returns a spawner that starts no programs before begin.
+func newSpawner() (*spawner, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	s := &spawner{
-		uid: h.UID, gid: h.GID, workspace: h.Workspace,
-		env:      fixedEnv(h),
 		null:     null,
 		oomScore: -1,
-		starter:  newStarter(),
 		reaper:   newReaper(),
 		children: make(map[int]*child),
 		tags:     make(map[int]bool),
@@ -82,6 +79,11 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 		s.oomScore = fd
 	}
 	return s, nil
+}
+
+// begin prepares to start programs as the workload, behind a wall.
+func (s *spawner) begin(h frame.HelloBody, w wall) {
+	s.uid, s.gid, s.env, s.starter = h.UID, h.GID, fixedEnv(h), newStarter(w)
 }
 
 // fixedEnv returns the environment of every command, without the variables of a request: what the image sets, which is in our own

@@ -5,7 +5,7 @@
 //
 // Start with Run. It refuses to work unless it is process 1, because its means of ending commands would harm any other machine. It stays
 // root in the container but has no capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and signal it, and
-// nothing else; single.go has what is different where there is no other user. It makes no policy: limits and timeouts come with requests, and the host decides about each connection to the proxy
+// nothing else; single.go has what is different where there is no other user, and await.go how it starts before its sandbox is complete. It makes no policy: limits and timeouts come with requests, and the host decides about each connection to the proxy
 // (outlet.go).
 //
 // Two ideas carry the package. Each command runs with its own supplementary group, its tag, which no descendant can drop and everybody can
@@ -42,7 +42,18 @@ func Run(args []string) error {
 	if err := first(); err != nil {
 		return err
 	}
-	return newSupervisor(newOutgoing(os.Stdout), nil).serve(args[0], os.Stdin)
+	s, nonce := newSupervisor(newOutgoing(os.Stdout), nil), args[0]
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	if nonce == frame.Awaiting {
+		settings, err := s.awaitSettings()
+		if settings == nil {
+			return err
+		}
+		nonce, s.wall = settings.Nonce, settings.Writable
+	}
+	return s.serve(nonce, os.Stdin)
 }
 
 // runOther does what an argument names instead of supervising, and reports whether there was one.
@@ -86,6 +97,8 @@ type supervisor struct {
 	running, started atomic.Int64
 	dialed           atomic.Int64 // open connections of the host to programs
 	shell            string       // runs scripts
+	wall             wall
+	ready            <-chan error // receives once there are enough threads, and the helper
 	handles          bool         // the kernel supports pidfds
 	fastSlots        fastSlots
 
@@ -176,8 +189,34 @@ func (s *supervisor) read(reader *frame.Reader) error {
 	}
 }
 
-// greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and meanwhile answers
-// with the evidence of where this process runs.
+// prepare does what needs to know nothing of the sandbox, so that it works when no further process or thread can be started.
+func (s *supervisor) prepare() (err error) {
+	if single() {
+		if err := keepToItself(); err != nil {
+			return err
+		}
+	}
+	dropHandlers()
+	spareProcessor()
+	s.meters = openMeters()
+	s.scanner.starts = openStartWatch()
+	if s.spawner, err = newSpawner(); err != nil {
+		return err
+	}
+	s.spawner.starts = s.scanner.starts
+	go s.spawner.reap()
+	s.guard = newGuard(s.spawner)
+	ready := make(chan error, 1)
+	s.ready = ready
+	go func() {
+		err := s.guard.park() // first, because it copies what there is
+		<-warmThreads(spareThreads)
+		ready <- err
+	}()
+	return nil
+}
+
+// greet receives the host's Hello, prepares for commands, and answers with the evidence of where this process runs.
 func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	f, err := reader.Next()
 	if err != nil {
@@ -192,25 +231,8 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.hello.UID <= 0 || s.hello.GID <= 0 {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
-	if single() {
-		if err := keepToItself(); err != nil {
-			return err
-		}
-	}
-	dropHandlers()
-	spareProcessor()
-	warm := warmThreads(spareThreads)
-	s.meters = openMeters()
-	s.scanner.starts = openStartWatch()
-	if s.spawner, err = newSpawner(s.hello); err != nil {
-		return err
-	}
-	s.spawner.starts = s.scanner.starts
-	go s.spawner.reap()
-	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
-	parked := make(chan error, 1)
-	go func() { parked <- s.guard.park() }()
-	if s.files, err = openFiles(s.hello); err != nil {
+	s.spawner.begin(s.hello, s.wall)
+	if s.files, err = openFiles(s.hello, s.wall); err != nil {
 		return err
 	}
 	s.spills = newSpills(s.files)
@@ -236,8 +258,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	s.epoch = s.hello.Epoch
 	s.lease = newLease(s.hello, welcome.ControlSocket || s.hosts != nil, s.out.hangUp)
 	err = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
-	<-warm // before any command runs, as is what follows
-	return errors.Join(err, <-parked)
+	return errors.Join(err, <-s.ready) // before any command runs
 }
 
 // changeStream connects to the socket that the host offers. A failure is not an error.

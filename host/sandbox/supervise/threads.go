@@ -48,18 +48,18 @@ const lowest = 19
 // it again.
 type starter chan func()
 
-func newStarter() starter {
+func newStarter(w wall) starter {
 	s := make(starter)
-	go s.run(func() {})
+	go s.run(w, func() {})
 	return s
 }
 
 // run does the jobs. It calls chosen once it has a thread, which is not the first one: in /proc that stands for the whole process.
-func (s starter) run(chosen func()) {
+func (s starter) run(w wall, chosen func()) {
 	runtime.LockOSThread() // for ever; the runtime creates no threads from a locked one
 	if unix.Gettid() == os.Getpid() {
 		other := make(chan struct{})
-		go s.run(func() { close(other) })
+		go s.run(w, func() { close(other) })
 		<-other
 		runtime.UnlockOSThread()
 		return
@@ -70,6 +70,9 @@ func (s starter) run(chosen func()) {
 		if err := callfilter.SpareFirst(); err != nil {
 			panic(err) // no command can run unprotected
 		}
+	}
+	if err := w.enclose(); err != nil {
+		panic(err)
 	}
 	for job := range s {
 		job()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,10 +31,22 @@ func Serve() error {
 	s := &server{proc: proc, networks: make(chan *network, receivers)}
 	ended := make(chan error, receivers)
 	for range receivers {
-		go func() { ended <- s.receive() }()
+		go s.receiver(ended)
 	}
 	return <-ended
 }
+
+// receiver answers requests, and sends why it has ended. One that spoils its thread is followed by another one.
+func (s *server) receiver(ended chan<- error) {
+	if err := s.receive(); err != errSpoilt {
+		ended <- err
+		return
+	}
+	go s.receiver(ended)
+}
+
+// errSpoilt means that this goroutine has to end, and its thread with it.
+var errSpoilt = errors.New("the thread has another sandbox's mounts")
 
 // server is the state of Serve.
 type server struct {
@@ -40,6 +54,9 @@ type server struct {
 	proc     int   // the host's /proc
 	views    views
 	networks chan *network // those that are about to be used
+
+	mu    sync.Mutex
+	spare *spare // may be nil
 }
 
 // receive answers requests.
@@ -72,8 +89,21 @@ func (s *server) receive() error {
 			r.answer(0, s.failed)
 			return s.failed // the host starts another one for its next request
 		}
-		s.start(r)
-		closeAll(fds)
+		if r.Take == 0 {
+			s.start(r)
+			closeAll(fds)
+			continue
+		}
+		runtime.LockOSThread() // for ever, unless it is the first thread, which stays what it is
+		if unix.Gettid() == os.Getpid() {
+			done := make(chan []int)
+			apart(func() { done <- s.take(r) })
+			closeAll(append(fds, <-done...))
+			runtime.UnlockOSThread()
+			continue
+		}
+		go closeAll(append(fds, s.take(r)...))
+		return errSpoilt
 	}
 }
 
@@ -113,6 +143,9 @@ func parse(message []byte, fds []int) (*request, error) {
 	if r.Folder && len(fds) > 0 {
 		r.folder, fds = fds[len(fds)-1], fds[:len(fds)-1]
 	}
+	if r.Take > 0 && len(fds) == 0 {
+		return r, nil
+	}
 	if len(fds) != streams+1+r.Members {
 		return nil, fmt.Errorf("it has %d descriptors", len(fds))
 	}
@@ -138,8 +171,11 @@ func (r *request) answer(pid int, err error) {
 	}
 	text, _ := json.Marshal(reply)
 	_ = unix.Sendmsg(r.host, text, rights, nil, 0) // a host that is gone finds the process by its record, or never knew it
-	if pid > 0 {
+	switch {
+	case pid > 0 && r.Take == 0:
 		go reap(pid, handle)
+	case handle >= 0:
+		unix.Close(handle)
 	}
 }
 

@@ -19,7 +19,11 @@ func (c *Config) resolve() error {
 	sources := 0
 	for i := range c.all {
 		m := &c.all[i]
-		if m.what = directory; m.Source == "" {
+		m.what = directory
+		if m.File {
+			m.what = file
+		}
+		if m.Source == "" {
 			continue
 		}
 		sources++
@@ -27,7 +31,7 @@ func (c *Config) resolve() error {
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() {
+		if m.what = directory; !info.IsDir() {
 			m.what = file
 		}
 	}
@@ -67,21 +71,24 @@ func (d *detached) wait() *detached {
 	return d
 }
 
-// detach begins to make the mounts of a sandbox's sources. The mounts of the host at this moment are copied to a thread of their own, which may
-// clone them.
+// detach begins to make the mounts of a sandbox's sources, on a thread of their own.
 func (c *Config) detach() *detached {
 	d := &detached{done: make(chan struct{})}
 	apart(func() {
 		defer close(d.done)
-		sources := c.sources()
-		if d.err = unix.Unshare(unix.CLONE_NEWNS); d.err == nil {
-			d.err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-		}
-		for i := 0; i < len(sources) && d.err == nil; i++ {
-			d.err = d.add(sources[i])
-		}
+		d.clone(c.sources())
 	})
 	return d
+}
+
+// clone makes the mounts of sources. The mounts of the host at this moment are copied to this thread, which may clone them.
+func (d *detached) clone(sources []Mount) {
+	if d.err = unix.Unshare(unix.CLONE_NEWNS); d.err == nil {
+		d.err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	for i := 0; i < len(sources) && d.err == nil; i++ {
+		d.err = d.add(sources[i])
+	}
 }
 
 // add makes the mount of a source.

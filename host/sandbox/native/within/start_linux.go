@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -12,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/callfilter"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/rawfork"
 )
 
 // Descriptors of a new process, besides the standard ones and SocketFD. It waits at controlFD until its ids are mapped, and writes why it failed
-// to reportFD. Both are closed when it executes its program.
+// to reportFD, which is closed when it executes its program.
 const (
-	controlFD = 4
+	controlFD = frame.SettingsFD
 	reportFD  = 5
 	firstFree = 6
 )
@@ -84,12 +86,15 @@ func (s *server) start(r *request) {
 
 // begin runs on a thread that has the view as its root. Every process that it returns has to be reaped, even with an error.
 func (s *server) begin(r *request, view *view, network *network, sources *detached) (pid int, err error) {
-	control, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	control, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	defer closeAll(control[:])
-	if pid, err = r.fork(view, network, control[1]); err != nil {
+	held := &spare{config: r.Config, view: view.shows, control: control[0], mounts: -1}
+	defer func() { held.close() }()
+	pid, err = r.fork(view, network, control[1])
+	unix.Close(control[1])
+	if err != nil {
 		return 0, err
 	}
 	if err = r.Config.IDs.inner().write(s.proc, pid, r.Config.Single); err == nil {
@@ -97,6 +102,16 @@ func (s *server) begin(r *request, view *view, network *network, sources *detach
 	}
 	if err == nil {
 		err = unix.Sendmsg(control[0], []byte{1}, unix.UnixRights(sources.fds...), nil, 0)
+	}
+	switch {
+	case err != nil:
+	case r.Spare:
+		held.pid = pid
+		if held.mounts, err = unix.Openat(s.proc, strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			held = s.swap(held)
+		}
+	default:
+		err = held.complete(r.Nonce)
 	}
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -200,9 +215,10 @@ func (c Config) compile(p *plan) error {
 		p.do(unix.SYS_EXIT_GROUP, 0)
 		return nil
 	}
-	p.step("execute " + c.Argv[0])
+	p.step("execute " + c.Program)
+	p.do(unix.SYS_FCNTL, controlFD, unix.F_SETFD, 0)                            // the supervisor receives its settings there
 	p.do(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, ownSlack).forgive = forgiveAll // it only costs time
-	p.execute(c.Argv[0], c.Argv, c.environment())
+	p.execute(c.Program, []string{c.Program, frame.Awaiting}, c.environment())
 	return nil
 }
 

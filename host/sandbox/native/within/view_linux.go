@@ -247,6 +247,9 @@ func (p *plan) attach(tree *int32, target string) {
 func (c Config) mounts(p *plan) error {
 	next := int32(firstFree)
 	for _, m := range c.all {
+		if m.Later {
+			continue
+		}
 		if m.Source == "" {
 			if err := p.memory(m.Target, m.Bytes, 0o1777); err != nil {
 				return err

@@ -8,8 +8,8 @@
 //
 // All that the sandboxes of a host have in common is made once: a view of files (views_linux.go, view_linux.go, image_linux.go), of which each
 // gets a copy. Beside the process, threads make what it is given: mounts of the host's folders (sources_linux.go) and a network
-// (network_linux.go). All that the process itself does is a list of system calls that is made in advance (plan_linux.go, start_linux.go): its
-// ids (ids_linux.go), /dev and /proc (special_linux.go), what it may do with files (landlock_linux.go), and its privileges
+// (network_linux.go). A sandbox whose sources are not known yet can be kept (spare_linux.go). All that the process itself does is a list of system calls that is made in advance (plan_linux.go, start_linux.go): its
+// ids (ids_linux.go), /dev and /proc (special_linux.go), what it may reach outside (landlock_linux.go), and its privileges
 // (privileges_linux.go). So a sandbox costs no start of a program but its supervisor's. Nothing of a session runs before all of it is done,
 // and any failure ends the process.
 package within
@@ -37,6 +37,14 @@ type Request struct {
 	Config  Config
 	Members int
 	Folder  bool
+	// Nonce is the supervisor's argument.
+	Nonce string
+	// Spare keeps the process, without a Nonce and without the mounts that are Later, for a Request that takes it. It is the only one: the one
+	// before ends.
+	Spare bool
+	// Take is the process that was kept, or 0. The sources of the Config's Mounts are those that were Later, in the same order, and nothing
+	// else of the Config counts. No descriptor but that for the Reply comes with it.
+	Take int
 }
 
 // Reply is the answer to a Request, once the process has begun to set itself up. A descriptor of the process (pidfd_open(2)) comes
@@ -51,8 +59,8 @@ type Reply struct {
 type Config struct {
 	// Root is a folder of the host on which a view of files is made. Nothing in it is shown.
 	Root string
-	// Argv is the program to execute, a path in the view, with its arguments.
-	Argv []string
+	// Program is the supervisor, a path in the view.
+	Program string
 	// Host are files and folders of the host that the view shows for reading, at the same paths. A missing one is left out, and a link
 	// becomes the same link.
 	Host []string
@@ -76,7 +84,7 @@ type Config struct {
 	IDs  IDs
 	// Single is whether the sandbox has one user, who is the supervisor's and the workload's alike.
 	Single bool
-	// Probe ends the process instead of executing Argv, once everything is set up.
+	// Probe ends the process instead of executing Program, once everything is set up.
 	Probe bool
 
 	all []Mount // set by resolve
@@ -101,6 +109,8 @@ type Mount struct {
 	ReadOnly       bool
 	Alone          bool // without other file systems that are mounted below Source
 	Bytes          int64
+	Later          bool // its Source comes with the Request that takes the sandbox
+	File           bool // of one that is Later: it is no folder
 
 	what kind // set by resolve
 }
