@@ -189,15 +189,8 @@ func regain(id string, r record) *life {
 	return &life{pid: r.PID, began: r.Began, groups: cmp.Or(r.Groups, id)}
 }
 
-// ended reports whether the process is known to have ended.
-func (l *life) ended() bool {
-	select {
-	case <-l.gone:
-		return true
-	default:
-		return false
-	}
-}
+// ended reports whether the process has ended, which gone may say a moment later.
+func (l *life) ended() bool { return !(record{PID: l.pid, Began: l.began}).lives() }
 
 // lives reports whether the process of a record still runs.
 func (r record) lives() bool {
