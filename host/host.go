@@ -50,7 +50,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/elevate"
@@ -92,7 +92,7 @@ type Host struct {
 	attach    map[string]string
 	started   time.Time
 	holder    *config.Holder
-	store     *sqlite.Store
+	store     store.Store
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler

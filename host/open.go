@@ -52,7 +52,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -69,7 +69,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		}
 	}
 	var err error
-	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+	if h.store, err = database.At(c.Store.Location()).Open(ctx); err != nil {
 		return err
 	}
 	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Restart: h.restart, Recorder: backend.Edits{Store: h.store}, Log: h.log})

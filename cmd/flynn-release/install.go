@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/upgrade"
 	"github.com/flynnhost/flynn/host/install/firstparty"
+	"github.com/flynnhost/flynn/host/store/postgres"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -72,7 +73,7 @@ func (r *release) index(context.Context) error {
 		return err
 	}
 	text, err = json.MarshalIndent(upgrade.Index{
-		Version: r.version, Commit: r.commit, Date: r.date, Page: repository + "/releases/tag/" + r.version, Schema: sqlite.NewestSchema(),
+		Version: r.version, Commit: r.commit, Date: r.date, Page: repository + "/releases/tag/" + r.version, Schema: sqlite.NewestSchema(), Postgres: postgres.NewestSchema(),
 		Protocol: handshake.Protocol, Plugins: versions(brings.Plugins), Policies: versions(brings.Policies),
 	}, "", "  ")
 	if err != nil {

@@ -51,6 +51,7 @@ func commands() []*cli.Command {
 		toolCommand(),
 		approvalsCommand(),
 		auditCommand(),
+		storeCommand(),
 		scheduleCommand(),
 		mcpCommand(),
 		usageCommand(),

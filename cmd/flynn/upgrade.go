@@ -79,17 +79,20 @@ func printUpgrade(o *output, r upgrade.Report) {
 
 // storeUpgrade says what the release would do with the store; "" if there is none.
 func storeUpgrade(r upgrade.Report) string {
-	have, next := r.Store.Schema, r.Latest.Schema
+	have, next, name, keep := r.Store.Schema, r.Latest.Schema, "store in "+r.Store.Dir, "copy the folder"
+	if r.Store.Database != "" {
+		next, name, keep = r.Latest.Postgres, "database that "+r.Store.Database+" names", "dump the database"
+	}
 	switch {
 	case have == 0:
 		return ""
 	case have == next:
-		return fmt.Sprintf("The store in %s stays as it is (version %d): either flynn opens it.", r.Store.Dir, have)
+		return fmt.Sprintf("The %s stays as it is (version %d): either flynn opens it.", name, have)
 	case have > next:
-		return fmt.Sprintf("The store in %s is too new for it: it has version %d, and that flynn knows versions up to %d.", r.Store.Dir, have, next)
+		return fmt.Sprintf("The %s is too new for it: it has version %d, and that flynn knows versions up to %d.", name, have, next)
 	}
-	return fmt.Sprintf("The store in %s goes from version %d to %d at the first start, and this flynn then refuses it. To be able to go back, stop flynn and copy the folder first.",
-		r.Store.Dir, have, next)
+	return fmt.Sprintf("The %s goes from version %d to %d at the first start, and this flynn then refuses it. To be able to go back, stop flynn and %s first.",
+		name, have, next, keep)
 }
 
 func inWordsOf(p upgrade.Part) string {

@@ -11,12 +11,13 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store/database"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // Roles returns the roles of a configuration, including the requests in its store. A host may be running.
 func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
+	return read(ctx, c, func(r *sqlstore.Reader) (*route.Roles, error) {
 		rows, err := r.ListPairings(ctx)
 		return rolesWith(c, pairing.RolesOf(rows)), err
 	})
@@ -24,7 +25,7 @@ func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 
 // Pairings opens the requests of a configuration; call release when done. It fails while a host runs. Replies are sent by the next host.
 func Pairings(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
-	s, err := sqlite.Open(ctx, c.Store.Dir)
+	s, err := database.At(c.Store.Location()).Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/database"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // read calls do with the store of a configuration, open for reading. A host may be running.
-func read[T any](ctx context.Context, c *config.Config, do func(*sqlite.Reader) (T, error)) (out T, err error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
+func read[T any](ctx context.Context, c *config.Config, do func(*sqlstore.Reader) (T, error)) (out T, err error) {
+	r, err := database.At(c.Store.Location()).OpenReader(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -19,8 +21,8 @@ func read[T any](ctx context.Context, c *config.Config, do func(*sqlite.Reader) 
 }
 
 // change calls do with the store of a configuration, open for writing. It fails while a host runs.
-func change[T any](ctx context.Context, c *config.Config, do func(*sqlite.Store) (T, error)) (out T, err error) {
-	s, err := sqlite.Open(ctx, c.Store.Dir)
+func change[T any](ctx context.Context, c *config.Config, do func(store.Store) (T, error)) (out T, err error) {
+	s, err := database.At(c.Store.Location()).Open(ctx)
 	if err != nil {
 		return out, err
 	}

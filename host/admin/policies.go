@@ -19,28 +19,29 @@ import (
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/policy/journal"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // PolicyHistory returns the changes of policies, oldest first. A host may be running.
 func PolicyHistory(ctx context.Context, c *config.Config, f journal.ChangeFilter) ([]journal.Change, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]journal.Change, error) { return r.ListPolicyChanges(ctx, f) })
+	return read(ctx, c, func(r *sqlstore.Reader) ([]journal.Change, error) { return r.ListPolicyChanges(ctx, f) })
 }
 
 // Decisions calls do with the decision log. A host may be running.
 func Decisions(ctx context.Context, c *config.Config, f journal.DecisionFilter, do func(iter.Seq2[journal.Decision, error]) error) error {
-	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) { return struct{}{}, do(r.EachDecision(ctx, f)) })
+	_, err := read(ctx, c, func(r *sqlstore.Reader) (struct{}, error) { return struct{}{}, do(r.EachDecision(ctx, f)) })
 	return err
 }
 
 // ShadowReports returns what shadow policies would have changed. A host may be running.
 func ShadowReports(ctx context.Context, c *config.Config, f journal.ShadowFilter, examples int) ([]shadowlog.Report, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
+	return read(ctx, c, func(r *sqlstore.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
 }
 
 // Policies returns the policies of a configuration in the state in which the last host left them.
 func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.PolicyStatus, error) {
+	return read(ctx, c, func(r *sqlstore.Reader) ([]gateway.PolicyStatus, error) {
 		out := []gateway.PolicyStatus{}
 		for _, p := range c.Policies {
 			last, err := r.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: p.Name, Limit: 1})
@@ -78,7 +79,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 	if i < 0 {
 		return journal.Change{}, fmt.Errorf("no policy %q is configured: see [[policies]] in %s", name, c.Path)
 	}
-	return change(ctx, c, func(s *sqlite.Store) (journal.Change, error) {
+	return change(ctx, c, func(s store.Store) (journal.Change, error) {
 		changes, err := s.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name})
 		if err != nil {
 			return journal.Change{}, err

@@ -16,18 +16,19 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // Sessions returns the sessions of a configuration, latest first.
 func Sessions(ctx context.Context, c *config.Config, limit int) ([]gateway.SessionInfo, error) {
-	list, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Session, error) { return r.Sessions(ctx, limit) })
+	list, err := read(ctx, c, func(r *sqlstore.Reader) ([]turnlog.Session, error) { return r.Sessions(ctx, limit) })
 	return backend.SessionInfos(list), err
 }
 
 // Transcript returns what was said and done in a session.
 func Transcript(ctx context.Context, c *config.Config, key message.SessionKey) ([]session.Piece, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]session.Piece, error) {
+	return read(ctx, c, func(r *sqlstore.Reader) ([]session.Piece, error) {
 		pieces, _, err := session.Transcript(ctx, r, key, "", math.MaxInt)
 		return pieces, err
 	})
@@ -35,7 +36,7 @@ func Transcript(ctx context.Context, c *config.Config, key message.SessionKey) (
 
 // ExportSession writes a session as session.Read reads it.
 func ExportSession(ctx context.Context, c *config.Config, key message.SessionKey, w io.Writer) error {
-	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) {
+	_, err := read(ctx, c, func(r *sqlstore.Reader) (struct{}, error) {
 		return struct{}{}, session.Export(ctx, r, key, time.Now(), w)
 	})
 	return err
@@ -43,20 +44,20 @@ func ExportSession(ctx context.Context, c *config.Config, key message.SessionKey
 
 // ChangeSessions calls do with the sessions of a configuration, for changing them. It fails while a host runs.
 func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archive) error) error {
-	_, err := change(ctx, c, func(s *sqlite.Store) (struct{}, error) { return struct{}{}, do(s) })
+	_, err := change(ctx, c, func(s store.Store) (struct{}, error) { return struct{}{}, do(s) })
 	return err
 }
 
 // Scope returns the settings that people have chosen for a conversation scope. A host may be running.
 func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
+	return read(ctx, c, func(r *sqlstore.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }
 
 // DeleteSession deletes a session and, if it is the last one of its home, the home's containers and volumes with their content. The
 // workspace stays. left is an error for what the engine still has, which the next start removes; files that were sent are removed then in
 // any case. It fails while a host runs. launcher is the command that runs plugins in a jail.
 func DeleteSession(ctx context.Context, c *config.Config, launcher []string, key message.SessionKey, by string) (left, err error) {
-	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
+	return change(ctx, c, func(s store.Store) (left error, err error) {
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}

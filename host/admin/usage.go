@@ -15,12 +15,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/store/media"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // Usage sums up the usage of models since a time. A host may be running.
 func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time) ([]gateway.UsageSum, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.UsageSum, error) {
+	return read(ctx, c, func(r *sqlstore.Reader) ([]gateway.UsageSum, error) {
 		sums, err := r.SumUsage(ctx, by, usage.Filter{Since: since})
 		return gateway.UsageSums(sums), err
 	})
@@ -29,7 +29,7 @@ func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time)
 // Held sums up what senders hold. It assumes that no host is running, and counts no background processes. If the engine does not answer,
 // sandboxes are not counted, and the error says why. launcher is the command that runs plugins in a jail.
 func Held(ctx context.Context, c *config.Config, launcher []string) ([]gateway.Held, error) {
-	holders, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Holder, error) { return r.Holders(ctx) })
+	holders, err := read(ctx, c, func(r *sqlstore.Reader) ([]turnlog.Holder, error) { return r.Holders(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -42,5 +42,5 @@ func Held(ctx context.Context, c *config.Config, launcher []string) ([]gateway.H
 
 // Egress returns records of the egress log. A host may be running.
 func Egress(ctx context.Context, c *config.Config, f egress.RecordFilter) ([]egress.Record, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]egress.Record, error) { return r.ListEgress(ctx, f) })
+	return read(ctx, c, func(r *sqlstore.Reader) ([]egress.Record, error) { return r.ListEgress(ctx, f) })
 }

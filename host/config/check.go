@@ -43,6 +43,7 @@ func (c *checker) all() {
 	c.elevated()
 	c.telemetry()
 	c.schedules()
+	c.store()
 }
 
 // references checks that each value of a field with the tag ref names an agent or a tier of the file.

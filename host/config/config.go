@@ -440,9 +440,15 @@ type Gateway struct {
 type Store struct {
 	// Dir holds the database, plugin state and workspaces; $XDG_DATA_HOME/flynn, else ~/.local/share/flynn
 	Dir string `toml:"dir" is:"path"`
+	// URLEnv names the variable with the address of a Postgres database, which then has what the file flynn.db has otherwise.
+	URLEnv string `toml:"url_env"`
+	URL    Secret `toml:"-"` // from URLEnv
 	// MaxAgeHours is the age above which a message is recorded but not answered.
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
+
+// Location returns the folder of the store, and the variable and the address of its database, which are empty for SQLite.
+func (s Store) Location() (dir, variable string, url Secret) { return s.Dir, s.URLEnv, s.URL }
 
 // Retention is for how many days records are kept that only people read; 0 is for ever.
 type Retention struct {

@@ -53,6 +53,7 @@ const (
 	SecretMissing      Code = "secret-missing"
 	StoreDamaged       Code = "store-damaged"
 	StoreNewer         Code = "store-newer"
+	StoreUnreachable   Code = "store-unreachable"
 	StoreRoom          Code = "store-disk-low"
 	StoreInUse         Code = "store-in-use"
 	ModelUnreachable   Code = "model-unreachable"
@@ -110,6 +111,7 @@ func kinds() map[Code]kind {
 		SecretMissing:      {Configuration, false, "flynn serve does not start without it"},
 		StoreDamaged:       {Store, false, "messages, approvals and sessions may be lost"},
 		StoreNewer:         {Store, false, "this flynn refuses a store that a newer one has changed"},
+		StoreUnreachable:   {Store, false, "without its database no message is accepted, and flynn does not start"},
 		StoreRoom:          {Store, false, "with a full disk no message is accepted and no answer is kept"},
 		StoreInUse:         {Store, false, "one store is for one host: a second one does not start"},
 		ModelUnreachable:   {Models, false, "agents of this tier cannot answer"},

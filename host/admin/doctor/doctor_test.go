@@ -260,6 +260,10 @@ var brokenSites = []broken{
 	}, nil},
 	{StoreDamaged, "gone", func(s *site) { must(s, os.Remove(s.path("data/flynn.db"))) }, nil},
 	{StoreNewer, "", func(s *site) { s.version(999) }, nil},
+	{StoreUnreachable, "", func(s *site) {
+		s.text = strings.Replace(s.text, "dir = \"data\"\n", "dir = \"data\"\nurl_env = \"DB\"\n", 1)
+		s.env["DB"] = "postgres://flynn:pa55@/flynn?host=" + s.dir
+	}, nil},
 	{StoreRoom, "", func(s *site) { s.free = 100 << 20 }, nil},
 	{StoreInUse, "", func(s *site) {
 		lock, err := sqlite.Lock(s.path("data"))

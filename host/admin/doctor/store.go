@@ -9,6 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -20,17 +21,20 @@ func checkStore(ctx context.Context, x *exam) {
 	if _, err := os.Stat(dir); err != nil {
 		return // the first start makes it
 	}
-	switch h, err := sqlite.Check(ctx, dir); {
+	at := database.At(x.Config.Store.Location())
+	switch latest, err := at.Check(ctx); {
 	case ctx.Err() != nil:
 		x.unexamined("the rest of the store, because it is large")
-	case errors.Is(err, sqlite.ErrNewer):
-		x.add(Finding{Code: StoreNewer, What: "the store in " + dir + " is of a newer flynn",
+	case errors.Is(err, database.ErrNewer):
+		x.add(Finding{Code: StoreNewer, What: "the store in " + at.String() + " is of a newer flynn",
 			Mend: "install that flynn again, or restore a backup from before", Command: "flynn upgrade --check"})
+	case err != nil && at.Postgres():
+		x.add(Finding{Code: StoreUnreachable, What: err.Error(), Mend: "mend the database or its address, and look again", Command: "psql \"$" + at.Variable + "\""})
 	case err != nil:
 		x.add(Finding{Code: StoreDamaged, What: err.Error(), Mend: "stop flynn, and copy the folder before anything else",
 			Command: "cp -a " + config.ShellWord(dir) + " " + config.ShellWord(dir+".damaged")})
-	case time.Until(h.Latest) > maxOffset:
-		x.clock(-time.Until(h.Latest), "the latest turn in the store")
+	case time.Until(latest) > maxOffset:
+		x.clock(-time.Until(latest), "the latest turn in the store")
 	}
 	if free, err := x.free(dir); err == nil && free < leastRoom {
 		x.add(Finding{

@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -172,7 +173,7 @@ func (a *Admin) PruneSnapshots(ctx context.Context, log *slog.Logger, all bool) 
 
 // sessions returns the workspaces of the sessions of the store.
 func (a *Admin) sessions(ctx context.Context) (map[message.WorkspaceKey]bool, error) {
-	r, err := sqlite.OpenReader(ctx, a.config.Store.Dir)
+	r, err := database.At(a.config.Store.Location()).OpenReader(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy/configured"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store/database"
 )
 
 // Latest is the address of the index of the latest release.
@@ -41,6 +41,7 @@ type Index struct {
 	Date     time.Time         `json:"date"`
 	Page     string            `json:"page"`     // the address of its notes and files
 	Schema   int               `json:"schema"`   // the version of the store that it writes
+	Postgres int               `json:"postgres"` // the same of a store in Postgres
 	Protocol int               `json:"protocol"` // the version of the plugin contract that it speaks
 	Plugins  map[string]string `json:"plugins"`  // versions by name
 	Policies map[string]string `json:"policies"`
@@ -58,9 +59,10 @@ type Report struct {
 
 // Store says what a release would do with the store.
 type Store struct {
-	Dir    string `json:"dir"`
-	Schema int    `json:"schema"`               // 0 if no host has run yet
-	Writer string `json:"written_by,omitempty"` // the version of Flynn that has written it last, if that is recorded
+	Dir      string `json:"dir"`
+	Database string `json:"database,omitempty"`   // the variable that names a Postgres database
+	Schema   int    `json:"schema"`               // 0 if no host has run yet
+	Writer   string `json:"written_by,omitempty"` // the version of Flynn that has written it last, if that is recorded
 }
 
 // Outcome is what becomes of a plugin or policy.
@@ -93,11 +95,12 @@ func Check(ctx context.Context, from string, c *config.Config) (r Report, err er
 	if c == nil {
 		return r, nil
 	}
-	s, err := sqlite.ReadStamp(ctx, c.Store.Dir)
+	at := database.At(c.Store.Location())
+	s, err := at.Stamp(ctx)
 	if err != nil {
 		return r, err
 	}
-	r.Store = Store{c.Store.Dir, s.Schema, s.Writer}
+	r.Store = Store{Dir: c.Store.Dir, Database: at.Variable, Schema: s.Schema, Writer: s.Writer}
 	if r.Plugins, err = plugins(c, r.Latest); err != nil {
 		return r, err
 	}

@@ -44,6 +44,8 @@ type Lists interface {
 	// LatestUnanswered is LatestTurns for messages that no turn will take: they were dropped or stale. 0 is no bound. The agent of the filter
 	// excludes all.
 	LatestUnanswered(ctx context.Context, f TurnFilter, before int64) ([]mailbox.InboxRow, error)
+	// SessionsOn returns the latest sessions of some channel instances, latest first.
+	SessionsOn(ctx context.Context, channels []string, limit int) ([]Session, error)
 }
 
 // Begun is a turn, and the beginning of the text of its first message.

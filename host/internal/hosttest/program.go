@@ -84,6 +84,8 @@ type Config struct {
 	Access string
 	// More are further tables of the configuration.
 	More string
+	// Database is the address of a Postgres database for the store; without one the store is a file.
+	Database string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -132,7 +134,11 @@ func (p *Program) prepare() error {
 	if p.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(baseConfig, p.cfg.Access, address, filepath.Join(p.Dir, "store"), cmp.Or(p.cfg.Queue, "collect"), p.cfg.More)
+	database := ""
+	if p.cfg.Database != "" {
+		database = fmt.Sprintf("url_env = %q", databaseVariable)
+	}
+	text := fmt.Sprintf(baseConfig, p.cfg.Access, address, filepath.Join(p.Dir, "store"), database, cmp.Or(p.cfg.Queue, "collect"), p.cfg.More)
 	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
 		channels = map[string]string{"platform": p.cfg.Platform}
@@ -202,6 +208,7 @@ listen = %q
 
 [store]
 dir = %q
+%s
 
 # One person writes in many private chats here, and many in one.
 [sessions]
@@ -210,6 +217,9 @@ queue = %q
 
 %s
 `
+
+// databaseVariable holds the address of the database, if there is one.
+const databaseVariable = "FLYNN_TEST_STORE"
 
 const channelConfig = `
 [channels.%s]
@@ -280,7 +290,7 @@ func (p *Program) Start() error {
 	}
 	cmd := exec.Command(filepath.Join(p.cfg.Bin, "flynn"), "serve", "--config", p.config)
 	cmd.Dir = p.Dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Dir, "XDG_RUNTIME_DIR=" + p.Dir}, p.cfg.Env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Dir, "XDG_RUNTIME_DIR=" + p.Dir, databaseVariable + "=" + p.cfg.Database}, p.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start flynn: %w", err)

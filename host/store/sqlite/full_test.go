@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store/storetest"
 )
 
 // TestAFullDisk fills the database in the middle of groups of writes. Acknowledged writes are there, refused ones are not, and
@@ -20,7 +21,7 @@ func TestAFullDisk(t *testing.T) {
 	pages := func(n int) {
 		t.Helper()
 		// On the writer's connection, while nothing is written.
-		if _, err := s.writer.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", n)); err != nil {
+		if _, err := s.session.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Fatalf("%d acked, %d refused: the disk was not full in the middle", len(acked), refused)
 	}
 	pages(1 << 20)
-	if err := storeTurn(t.Context(), s, 1); err != nil {
+	if err := storetest.Turn(t.Context(), s, 1); err != nil {
 		t.Fatalf("with room again: %v", err)
 	}
 	if err := s.Close(); err != nil {

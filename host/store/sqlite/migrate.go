@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"github.com/flynnhost/flynn/host/buildinfo"
 )
@@ -15,11 +14,6 @@ import (
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// versionWith returns the schema version of a migration.
-func versionWith(name string) int {
-	return slices.IndexFunc(scripts(), func(f fs.DirEntry) bool { return f.Name() == name }) + 1
-}
 
 func scripts() []fs.DirEntry {
 	files, err := migrations.ReadDir("migrations")

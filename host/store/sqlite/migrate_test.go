@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -47,8 +48,13 @@ func TestNotesOfAnOlderFlynnAreKept(t *testing.T) {
 	if err != nil || n.Text != "called Mia" || n.By != "irc:ann" || !slices.Equal(n.Labels, []string{"web:x"}) {
 		t.Errorf("read %+v, %v", n, err)
 	}
-	found, err := searchNotes(t.Context(), s.read, memory.NoteQuery{Words: "mia"}, mending)
+	found, err := s.SearchNotes(t.Context(), memory.NoteQuery{Words: "mia"})
 	if err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}
+}
+
+// versionWith returns the schema version of a migration.
+func versionWith(name string) int {
+	return slices.IndexFunc(scripts(), func(f fs.DirEntry) bool { return f.Name() == name }) + 1
 }

@@ -6,41 +6,40 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent/memory"
-	"github.com/flynnhost/flynn/host/policy/journal"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
-// replayVersion is the first schema version with the data for replays, and with the tables of shadow policies.
-const replayVersion = 3
-
-// Reader reads the store of a host that may be running. It takes no lock, changes no schema and writes nothing.
-type Reader struct {
-	db      *sql.DB // nil if no host has run yet
-	version int
-}
-
 // OpenReader opens the database in dir for reading. A folder in which no host has run reads as empty. The caller must close the reader.
-func OpenReader(ctx context.Context, dir string) (*Reader, error) {
-	if _, err := os.Stat(filepath.Join(dir, "flynn.db")); errors.Is(err, fs.ErrNotExist) {
-		return &Reader{}, nil
-	}
-	db, err := openToRead(dir)
+func OpenReader(ctx context.Context, dir string) (*sqlstore.Reader, error) {
+	db, s, err := openStamped(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	s, err := stampOf(ctx, db)
-	if err == nil {
+	if db == nil {
+		return sqlstore.NewReader(nil, 0, func() error { return nil }), nil
+	}
+	return sqlstore.NewReader(readsOf(db), s.Schema, db.Close), nil
+}
+
+// openStamped opens the database in dir for reading unless a newer Flynn has written it; db is nil if there is none.
+func openStamped(ctx context.Context, dir string) (db *sql.DB, s Stamp, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "flynn.db")); errors.Is(err, fs.ErrNotExist) {
+		return nil, s, nil
+	}
+	if db, err = openToRead(dir); err != nil {
+		return nil, s, err
+	}
+	if s, err = stampOf(ctx, db); err == nil {
 		err = s.newer()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
+		return nil, s, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
 	}
-	return &Reader{db, s.Schema}, nil
+	return db, s, nil
 }
 
 // openToRead opens the database in dir, which exists.
@@ -52,53 +51,6 @@ func openToRead(dir string) (*sql.DB, error) {
 		return nil, fmt.Errorf("open store in %s: %w", dir, err)
 	}
 	return db, nil
-}
-
-// Close ends the reader.
-func (r *Reader) Close() error {
-	if r.db == nil {
-		return nil
-	}
-	return r.db.Close()
-}
-
-// EachDecision implements the method of journal.Decisions for reading.
-func (r *Reader) EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
-	if r.version == 0 {
-		return func(func(journal.Decision, error) bool) {}
-	}
-	return eachDecision(ctx, r.db, f, r.version < replayVersion)
-}
-
-// SearchNotes implements the method of memory.Notes for reading.
-func (r *Reader) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
-	if r.db == nil {
-		return nil, nil
-	}
-	if r.version < versionWith("0010_memory.sql") {
-		return nil, errors.New("the store was written by an older Flynn: start this one once to update it")
-	}
-	columns := mending
-	if r.version < versionWith("0025_mended_notes.sql") {
-		columns = unmended
-	}
-	return searchNotes(ctx, r.db, q, columns)
-}
-
-// ShadowCounts implements the method of journal.Shadows for reading.
-func (r *Reader) ShadowCounts(ctx context.Context, f journal.ShadowFilter) ([]journal.ShadowCount, error) {
-	if r.version < replayVersion {
-		return nil, nil
-	}
-	return shadowCounts(ctx, r.db, f)
-}
-
-// ShadowDifferences implements the method of journal.Shadows for reading.
-func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
-	if r.version < replayVersion {
-		return func(func(journal.ShadowDifference, error) bool) {}
-	}
-	return shadowDifferences(ctx, r.db, f)
 }
 
 // Health is what Check finds.
@@ -113,27 +65,29 @@ func Check(ctx context.Context, dir string) (h Health, err error) {
 	if err := lost(dir, path); err != nil {
 		return h, err
 	}
-	r, err := OpenReader(ctx, dir)
+	db, s, err := openStamped(ctx, dir)
 	if err != nil {
 		return h, advise(path, err)
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if r.db == nil {
+	if db == nil {
 		return h, nil
 	}
-	conn, err := r.db.Conn(ctx)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return h, advise(path, err)
 	}
 	defer conn.Close()
-	if err := check(ctx, conn, path); err != nil || r.version == 0 {
+	if err := check(ctx, conn, path); err != nil || s.Schema == 0 {
 		return h, advise(path, err)
 	}
 	var last sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT max(last) FROM sessions").Scan(&last); err != nil && ctx.Err() == nil {
 		return h, advise(path, err)
 	}
-	h.Latest = instant(last.Int64)
+	if last.Int64 != 0 {
+		h.Latest = time.Unix(0, last.Int64).UTC()
+	}
 	return h, nil
 }
 

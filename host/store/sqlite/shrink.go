@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // Space freed by deletions is used again by later writes. If there is much of it, Shrink returns it to the file system.
@@ -40,7 +42,7 @@ func (s *Store) Shrink(ctx context.Context) (freed int64, err error) {
 		return 0, nil
 	}
 	for before := all; free > all/20; {
-		if err := s.writer.write(ctx, func(w *writer) error { return w.giveBack(shrinkStep) }); err != nil {
+		if err := s.Write(ctx, func(sqlstore.Session) error { return s.session.giveBack(shrinkStep) }); err != nil {
 			return freed, fmt.Errorf("shrink the store: %w", err)
 		}
 		if all, free, _, err = pages(ctx, s.read); err != nil {
@@ -63,8 +65,8 @@ func (s *Store) Shrink(ctx context.Context) (freed int64, err error) {
 const pageSize = 4096
 
 // giveBack frees pages at the end of the file. The statement frees one with each step.
-func (w *writer) giveBack(n int) error {
-	rows, err := w.conn.QueryContext(context.Background(), fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
+func (s *session) giveBack(n int) error {
+	rows, err := s.conn.QueryContext(context.Background(), fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
 	if err != nil {
 		return err
 	}

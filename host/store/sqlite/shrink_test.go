@@ -79,7 +79,7 @@ func TestTheFileShrinks(t *testing.T) {
 
 func pragma(t *testing.T, s *Store, query string) {
 	t.Helper()
-	if _, err := s.writer.conn.ExecContext(t.Context(), query); err != nil {
+	if _, err := s.session.conn.ExecContext(t.Context(), query); err != nil {
 		t.Fatal(err)
 	}
 }

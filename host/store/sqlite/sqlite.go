@@ -1,8 +1,8 @@
-// Package sqlite stores Flynn's durable state in one SQLite file, in pure Go.
+// Package sqlite keeps Flynn's durable state in one SQLite file, in pure Go.
 //
-// Start with Open. One writer commits pending writes as a group, so that many sessions share one flush to the disk; a method returns
-// when its group is on stable storage (write-ahead log, synchronous=FULL). Reads run in parallel. One process holds the folder at a
-// time; a second one is refused.
+// Start with Open. The statements are those of package sqlstore; this package opens the file, checks it and brings its schema up to date.
+// A write returns when its group is on stable storage (write-ahead log, synchronous=FULL). Reads run in parallel. One process holds the
+// folder at a time; a second one is refused.
 package sqlite
 
 import (
@@ -18,13 +18,15 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // Store is the SQLite back end.
 type Store struct {
-	lock   *os.File
-	writer *writer
-	read   *sql.DB
+	*sqlstore.Store
+	lock    *os.File
+	session *session
+	read    *sql.DB
 }
 
 var _ store.Store = (*Store)(nil)
@@ -61,7 +63,7 @@ func (s *Store) open(ctx context.Context, path, host string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if s.writer, err = newWriter(ctx, path, host, info.Size() == 0); err != nil {
+	if s.session, err = newSession(ctx, path, info.Size() == 0); err != nil {
 		return err
 	}
 	if s.read, err = sql.Open("sqlite", dsn(path, "&_pragma=query_only(1)")); err != nil {
@@ -70,7 +72,15 @@ func (s *Store) open(ctx context.Context, path, host string) error {
 	s.read.SetMaxOpenConns(readers)
 	s.read.SetMaxIdleConns(readers) // a new connection has to read the schema again
 	s.read.SetConnMaxIdleTime(time.Minute)
-	return s.read.PingContext(ctx)
+	if err := s.read.PingContext(ctx); err != nil {
+		return err
+	}
+	own, err := s.session.enter(host)
+	if err != nil {
+		return fmt.Errorf("take the store over: %w", err)
+	}
+	s.Store = sqlstore.New(s.session, readsOf(s.read), own)
+	return nil
 }
 
 // readers is the number of connections for parallel reads.
@@ -95,8 +105,11 @@ func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 // Close waits for running writes and unlocks the folder.
 func (s *Store) Close() error {
 	var errs []error
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
+	switch {
+	case s.Store != nil:
+		errs = append(errs, s.Store.Close())
+	case s.session != nil:
+		errs = append(errs, s.session.Close())
 	}
 	if s.read != nil {
 		errs = append(errs, s.read.Close())

@@ -20,14 +20,29 @@ func TestTrailsAreFoundByIndex(t *testing.T) {
 		{"SELECT id FROM outbox WHERE turn = ? ORDER BY id", "outbox_turn"},
 		{"SELECT id FROM turns WHERE parent = ? AND parent <> '' ORDER BY id", "turns_parent"},
 	} {
-		plan, err := list(t.Context(), s.read, func(scan func(...any) error) (string, error) {
-			var id, parent, unused int
-			var detail string
-			err := scan(&id, &parent, &unused, &detail)
-			return detail, err
-		}, "EXPLAIN QUERY PLAN "+c.query, "t1")
-		if err != nil || !strings.Contains(strings.Join(plan, "; "), c.index) {
+		plan, err := explain(t, s, c.query, "t1")
+		if err != nil || !strings.Contains(plan, c.index) {
 			t.Errorf("%s: %q, %v; want the index %s", c.query, plan, err, c.index)
 		}
 	}
+}
+
+// explain returns the plan of a query.
+func explain(t *testing.T, s *Store, query string, args ...any) (string, error) {
+	t.Helper()
+	rows, err := s.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			return "", err
+		}
+		plan = append(plan, detail)
+	}
+	return strings.Join(plan, "; "), rows.Err()
 }

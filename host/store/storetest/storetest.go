@@ -88,6 +88,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"turns and messages without one are listed", turnList},
 		{"the latest decisions are listed", listedDecisions},
 		{"the egress log is filtered", egressLog},
+		{"the egress of a person is found", egressOfAPerson},
+		{"what was said is searched", searchSaid},
 		{"usage is summed up", usageSums},
 		{"usage comes in series", usageSeries},
 		{"usage is committed with its step", usageWithStep},

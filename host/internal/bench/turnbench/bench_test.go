@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/hosttest"
+	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 )
 
 // sessions talk at the same time in BenchmarkTurn/sessions.
@@ -30,11 +31,16 @@ const answerTimeout = 30 * time.Second
 func BenchmarkTurn(b *testing.B) {
 	bin := build(b)
 	for _, channel := range []struct {
-		name      string
-		forgetful bool
-	}{{"keys_recognised", false}, {"keys_not_recognised", true}} {
+		name                string
+		forgetful, postgres bool
+	}{{"keys_recognised", false, false}, {"keys_not_recognised", true, false}, {"postgres", false, true}} {
 		b.Run(channel.name, func(b *testing.B) {
-			f := newFloor(b, bin, hosttest.Config{Forgetful: channel.forgetful})
+			cfg := hosttest.Config{Forgetful: channel.forgetful}
+			if channel.postgres {
+				server := postgrestest.StartDurable(b)
+				cfg.Database = server.URL(server.Database(b))
+			}
+			f := newFloor(b, bin, cfg)
 			b.Run("alone", func(b *testing.B) { f.turns(b, 1, text) })
 			b.Run("tool", func(b *testing.B) { f.turns(b, 1, note) })
 			b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { f.turns(b, sessions, text) })

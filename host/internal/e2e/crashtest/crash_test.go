@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/hosttest"
+	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 )
 
 var (
@@ -55,17 +56,24 @@ func TestCrash(t *testing.T) {
 		queue     string
 		kills     int
 		kill      func(*trial)
+		postgres  bool
 	}{
-		{"the host", false, false, "", *kills, (*trial).killHost},
-		{"the host, and keys are not recognised", true, false, "", *kills, (*trial).killHost},
-		{"host and plugin at once", false, false, "", *kills, (*trial).killBoth},
-		{"the plugin", false, false, "", max(4, *kills/5), (*trial).killPlugin},
-		{"the host, while answers show as drafts", false, true, "", max(4, *kills/3), (*trial).killHost},
-		{"the host, and later messages interrupt", false, false, "interrupt", max(4, *kills/3), (*trial).killHost},
-		{"the host, and messages are answered one by one", false, false, "followup", max(4, *kills/3), (*trial).killHost},
+		{"the host", false, false, "", *kills, (*trial).killHost, false},
+		{"the host, and keys are not recognised", true, false, "", *kills, (*trial).killHost, false},
+		{"host and plugin at once", false, false, "", *kills, (*trial).killBoth, false},
+		{"the plugin", false, false, "", max(4, *kills/5), (*trial).killPlugin, false},
+		{"the host, while answers show as drafts", false, true, "", max(4, *kills/3), (*trial).killHost, false},
+		{"the host, and later messages interrupt", false, false, "interrupt", max(4, *kills/3), (*trial).killHost, false},
+		{"the host, and messages are answered one by one", false, false, "followup", max(4, *kills/3), (*trial).killHost, false},
+		{"the host, with its store in Postgres", false, false, "", *kills, (*trial).killHost, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newTrial(t, bin, c.forgetful, c.streams, c.queue)
+			database := ""
+			if c.postgres {
+				server := postgrestest.Start(t)
+				database = server.URL(server.Database(t))
+			}
+			x := newTrial(t, bin, c.forgetful, c.streams, c.queue, database)
 			x.run(c.kills, c.kill)
 			x.report(c.kills)
 		})
@@ -88,7 +96,7 @@ type trial struct {
 	pluginKills int // of the host process that runs
 }
 
-func newTrial(t *testing.T, bin string, forgetful, streams bool, queue string) *trial {
+func newTrial(t *testing.T, bin string, forgetful, streams bool, queue, database string) *trial {
 	x := &trial{t: t, streams: streams, seed: *seed, journal: newJournal(forgetful), began: time.Now()}
 	if x.seed == 0 {
 		x.seed = uint64(time.Now().UnixNano())
@@ -102,7 +110,7 @@ func newTrial(t *testing.T, bin string, forgetful, streams bool, queue string) *
 		t.Fatal(err)
 	}
 	x.talk.platform = x.platform
-	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful, Rich: streams, Queue: queue})
+	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful, Rich: streams, Queue: queue, Database: database})
 	return x
 }
 

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flynnhost/flynn/host/buildinfo"
+)
+
+// migrations hold one file per schema version, applied in order and never changed after a release.
+//
+// While one host is upgraded after the other, the hosts of two versions write to one schema. So a migration only adds what the version
+// before does not see: tables, columns with defaults, indexes. A column that is no longer used is removed by a migration of a later version,
+// when no host of a version that uses it can be left.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+func scripts() []fs.DirEntry {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil { // they are embedded
+		panic(err)
+	}
+	return files
+}
+
+// Stamp says who has written a store.
+type Stamp struct {
+	Schema int    // its version; 0 for a database without one
+	Writer string // the version of Flynn that wrote last
+}
+
+// NewestSchema returns the version of the schema that this Flynn writes.
+func NewestSchema() int { return len(scripts()) }
+
+// ErrNewer is matched by the error of a store that a newer Flynn has written.
+var ErrNewer = errors.New("the store is of a newer flynn")
+
+type newerError string
+
+func (e newerError) Error() string      { return string(e) }
+func (newerError) Is(target error) bool { return target == ErrNewer }
+
+// newer returns the error of a store that a newer Flynn has written.
+func (s Stamp) newer() error {
+	if know := len(scripts()); s.Schema > know {
+		return newerError(fmt.Sprintf("the store was written by flynn %.64q and has schema version %d; this is flynn %q, which knows versions up to %d: "+
+			"install the newer flynn again, or restore a dump from before the upgrade", s.Writer, s.Schema, buildinfo.Version(), know))
+	}
+	return nil
+}
+
+// querier is what a connection, a pool and a transaction have in common.
+type querier interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
+func stampOf(ctx context.Context, db querier) (s Stamp, err error) {
+	var there bool
+	if err := db.QueryRow(ctx, "SELECT to_regclass('written_by') IS NOT NULL").Scan(&there); err != nil || !there {
+		return s, err
+	}
+	err = db.QueryRow(ctx, "SELECT schema, version FROM written_by").Scan(&s.Schema, &s.Writer)
+	return s, err
+}
+
+// migrate applies the missing migrations in one transaction, and records which Flynn writes the store. Two hosts that start together do so
+// one after the other.
+func migrate(ctx context.Context, conn *pgx.Conn) error {
+	s, err := stampOf(ctx, conn)
+	if err == nil {
+		err = s.newer()
+	}
+	if err != nil || s == (Stamp{len(scripts()), buildinfo.Version()}) {
+		return err
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx) // fails after the commit
+	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(hashtextextended('flynn schema', 0))"); err != nil {
+		return err
+	}
+	if s, err = stampOf(ctx, tx); err == nil { // another host may have been faster
+		err = s.newer()
+	}
+	if err != nil {
+		return err
+	}
+	for i, f := range scripts()[s.Schema:] {
+		text, err := migrations.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			return err
+		}
+		if _, err := conn.PgConn().Exec(ctx, string(text)).ReadAll(); err != nil {
+			return fmt.Errorf("apply migration %s: %w", f.Name(), err)
+		}
+		if _, err := tx.Exec(ctx, "UPDATE written_by SET schema = $1", s.Schema+i+1); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, "UPDATE written_by SET version = $1", buildinfo.Version()); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}

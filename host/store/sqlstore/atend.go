@@ -1,0 +1,143 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// atEnd is what a transaction writes last: what it has changed, once for each thing however often it was written, and the words that
+// can be searched, whose index is then flushed once. In Postgres triggers write both: deferred ones number changes in the order of the
+// commits.
+type atEnd struct {
+	changed []store.Change
+	said    []saidText
+}
+
+// A saidText is a row of the table said.
+type saidText struct {
+	turn           string
+	seq            int
+	who, key, text string
+	at             time.Time
+}
+
+// touch records a change with the transaction. Triggers record those of tables that are seldom written.
+func (w *writer) touch(kind store.ChangeKind, id string, of message.SenderKey) {
+	if w.session.Dialect() == Postgres {
+		return
+	}
+	w.end.changed = append(w.end.changed, store.Change{Kind: kind, ID: id, Of: of})
+}
+
+func (w *writer) touchConversation(k message.ConversationKey, of message.SenderKey) {
+	w.touch(store.Conversations, k.Channel()+"/"+k.ID(), of)
+}
+
+// touchMessage records that the conversation of an inbox row has changed.
+func (w *writer) touchMessage(row int64) error {
+	if w.session.Dialect() == Postgres {
+		return nil
+	}
+	var body []byte
+	if err := w.row("SELECT message FROM inbox WHERE id = ?", []any{row}, &body); err != nil {
+		return err
+	}
+	var m message.Message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return fmt.Errorf("inbox row %d: %w", row, err)
+	}
+	w.touchConversation(m.ConversationKey(), m.SenderKey())
+	return nil
+}
+
+// writeEnd writes what the transaction has recorded.
+func (w *writer) writeEnd() error {
+	type thing struct {
+		kind store.ChangeKind
+		id   string
+	}
+	latest := map[thing]message.SenderKey{}
+	for _, c := range w.end.changed {
+		latest[thing{c.Kind, c.ID}] = c.Of
+	}
+	now := nanos(time.Now())
+	for _, c := range w.end.changed {
+		t := thing{c.Kind, c.ID}
+		of, left := latest[t]
+		if !left {
+			continue
+		}
+		delete(latest, t)
+		if err := w.exec("DELETE FROM changes WHERE kind = ? AND id = ?", c.Kind, c.ID); err != nil {
+			return err
+		}
+		if err := w.exec("INSERT INTO changes (kind, id, of, at) VALUES (?, ?, ?, ?)", c.Kind, c.ID, of, now); err != nil {
+			return err
+		}
+	}
+	return w.writeSaid(w.end.said)
+}
+
+func (w *writer) writeSaid(texts []saidText) error {
+	ids := make([]int64, len(texts))
+	for i, s := range texts {
+		err := w.row("INSERT INTO said (turn, seq, who, key, at, text) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+			[]any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}, &ids[i])
+		if err != nil {
+			return err
+		}
+	}
+	for i, s := range texts {
+		if err := w.exec("INSERT INTO said_text (rowid, text) VALUES (?, ?)", ids[i], s.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saidIn returns the texts of new steps, for the search of conversations. A delegated turn says nothing there.
+func saidIn(t turnlog.Turn, steps []turnlog.Step) ([]saidText, error) {
+	if t.Parent != "" {
+		return nil, nil
+	}
+	var texts []saidText
+	for _, s := range steps {
+		var step struct {
+			Said []struct {
+				Event string `json:"event"`
+				Text  string `json:"text"`
+			} `json:"said"`
+			Message struct {
+				Text string `json:"text"`
+			} `json:"message"`
+		}
+		if s.Kind != turnlog.StepUser && s.Kind != turnlog.StepModel {
+			continue
+		}
+		if err := json.Unmarshal(s.Data, &step); errors.As(err, new(*json.UnmarshalTypeError)) {
+			continue // it holds no text
+		} else if err != nil {
+			return nil, fmt.Errorf("step %d: %w", s.Seq, err)
+		}
+		if s.Kind == turnlog.StepModel {
+			texts = append(texts, saidText{t.ID, s.Seq, "agent", t.ID + "/0", step.Message.Text, s.At})
+			continue
+		}
+		for _, m := range step.Said {
+			texts = append(texts, saidText{t.ID, s.Seq, "user", m.Event, m.Text, s.At})
+		}
+	}
+	said := texts[:0]
+	for _, s := range texts {
+		if s.text != "" {
+			said = append(said, s)
+		}
+	}
+	return said, nil
+}

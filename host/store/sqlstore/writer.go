@@ -1,0 +1,299 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// writer owns the one session that writes. The writes that arrive during a commit form the next group, as do those that arrive
+// before the flush.
+//
+// A caller that finds no commit in progress commits by itself, which saves two hand-overs between goroutines; all others leave the
+// commit to the writer's own goroutine. Statements run without a deadline: a cancelable context costs a goroutine for each, a hanging
+// disk cannot be interrupted, and a commit that was interrupted may have happened. So a caller with a deadline never commits by itself.
+type writer struct {
+	session Session
+
+	wake chan struct{} // capacity 1: there are pending writes
+	quit chan struct{} // closed when there will be no more
+	done sync.WaitGroup
+
+	waiting sync.Mutex // guards the next two fields
+	ops     []*op
+	closed  bool
+
+	// The goroutine that holds committing commits, and only it uses the fields below. over is called when the current transaction has
+	// ended, either way; end is written before that.
+	committing sync.Mutex
+	over       []func()
+	end        atEnd
+
+	own       Ownership // used by the holder only, too
+	committed bell
+	scopes    knownScopes
+}
+
+// op is one atomic write. do may be called again after a rollback; only the last call counts.
+type op struct {
+	do        func(*writer) error
+	done      chan error // capacity 1
+	exclusive bool       // it is a group of its own
+}
+
+// groupMax bounds a group, so that a flood cannot delay early writers for ever.
+const groupMax = 256
+
+// patience is how long a write that nobody waits for is held back, to be committed with another one.
+const patience = 5 * time.Millisecond
+
+// write runs do in a transaction and returns when it is on stable storage. If ctx ends while waiting, the write may still happen.
+func (w *writer) write(ctx context.Context, do func(*writer) error) error {
+	return w.writeOp(ctx, &op{do: do})
+}
+
+// writeAlone is like write, in a transaction that excludes those of all hosts.
+func (w *writer) writeAlone(ctx context.Context, do func(*writer) error) error {
+	return w.writeOp(ctx, &op{do: do, exclusive: true})
+}
+
+func (w *writer) writeOp(ctx context.Context, o *op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := w.enqueue(o)
+	if err != nil {
+		return err
+	}
+	if ctx.Done() != nil || !w.committing.TryLock() {
+		w.wakeUp()
+	} else {
+		w.commit(w.take(groupMax))
+		w.committing.Unlock()
+		if w.waits() {
+			w.wakeUp()
+		}
+	}
+	return o.wait(ctx)
+}
+
+// writePatiently is like write for data whose loss would do no harm: it waits a little, to be committed with others.
+func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) error {
+	o := &op{do: do}
+	if err := w.enqueue(o); err != nil {
+		return err
+	}
+	defer time.AfterFunc(patience, w.wakeUp).Stop()
+	return o.wait(ctx)
+}
+
+// settle returns when all pending writes are committed. It precedes reads, which even a fenced host may do.
+func (w *writer) settle(ctx context.Context) error {
+	if err := w.write(ctx, func(*writer) error { return nil }); !errors.Is(err, store.ErrFenced) {
+		return err
+	}
+	return nil
+}
+
+func (w *writer) enqueue(o *op) error {
+	o.done = make(chan error, 1)
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	w.ops = append(w.ops, o)
+	return nil
+}
+
+func (o *op) wait(ctx context.Context) error {
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take removes at most that many pending writes: an exclusive one alone, or others up to the next exclusive one.
+func (w *writer) take(most int) []*op {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	n := 0
+	for n < len(w.ops) && n < most && !w.ops[n].exclusive {
+		n++
+	}
+	if n == 0 && most == groupMax && len(w.ops) > 0 {
+		n = 1
+	}
+	group := w.ops[:n:n]
+	if w.ops = w.ops[n:]; len(w.ops) == 0 {
+		w.ops = nil
+	}
+	return group
+}
+
+func (w *writer) waits() bool {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	return len(w.ops) > 0
+}
+
+// run commits what no caller commits by itself.
+func (w *writer) run() {
+	for last := false; !last; {
+		select {
+		case <-w.wake:
+		case <-w.quit:
+			last = true
+		}
+		w.committing.Lock()
+		for group := w.take(groupMax); len(group) > 0; group = w.take(groupMax) {
+			w.commit(group)
+		}
+		w.committing.Unlock()
+	}
+}
+
+// commit applies a group in one transaction. An op that fails is rolled back alone; a commit that fails fails them all.
+//
+// Rolling back alone takes savepoints or transactions, which cost several statements for each op, and ops hardly ever fail. So the group
+// is first tried together, and again apart if an op has failed.
+func (w *writer) commit(group []*op) {
+	if len(group) == 0 {
+		return // another goroutine took them
+	}
+	err := w.session.Transaction(&w.own, group[0].exclusive, func() (err error) {
+		w.end = atEnd{}
+		if group, err = w.together(group); err != nil {
+			return err
+		}
+		return w.writeEnd()
+	})
+	errs := make([]error, len(group))
+	if errors.As(err, new(OpError)) {
+		err = w.apart(group, errs)
+	}
+	if err != nil {
+		err = fmt.Errorf("commit to the store: %w", err)
+	}
+	for _, f := range w.over {
+		f()
+	}
+	w.over = w.over[:0]
+	if err == nil {
+		w.committed.ring()
+	}
+	for i, o := range group {
+		if err != nil && errs[i] == nil {
+			errs[i] = err
+		}
+		o.done <- errs[i]
+	}
+}
+
+// run calls the op's function. A panic becomes the error of this write: the caller may recover from it, and the transaction would stay
+// open.
+func (o *op) run(w *writer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if w.own.Fenced {
+		return store.ErrFenced
+	}
+	return o.do(w)
+}
+
+// together runs the ops of a group up to the first failure. It then adds ops that have arrived meanwhile, which would otherwise wait
+// for two flushes. It returns all ops that it took.
+func (w *writer) together(group []*op) ([]*op, error) {
+	for next := 0; next < len(group); {
+		for ; next < len(group); next++ {
+			if err := group[next].run(w); err != nil {
+				return group, OpError{err}
+			}
+		}
+		if group[0].exclusive {
+			break
+		}
+		runtime.Gosched()
+		group = append(group, w.take(groupMax-len(group))...)
+	}
+	return group, nil
+}
+
+// apart runs each op so that it fails alone, and stores its error in errs.
+func (w *writer) apart(group []*op, errs []error) error {
+	w.end = atEnd{}
+	return w.session.Each(&w.own, group[0].exclusive, len(group), func(i int) error {
+		before := w.end
+		err := group[i].run(w)
+		if err != nil {
+			w.end = before
+		}
+		return err
+	}, w.writeEnd, errs)
+}
+
+func (w *writer) exec(query string, args ...any) error { return w.session.Exec(query, args...) }
+
+// changed runs query and returns the number of changed rows.
+func (w *writer) changed(query string, args ...any) (int64, error) {
+	return w.session.Changed(query, args...)
+}
+
+// changeOne runs query, which changes one row, or returns store.ErrConflict if the row is not in the state that query requires.
+func (w *writer) changeOne(query string, args ...any) error {
+	n, err := w.changed(query, args...)
+	if err == nil && n != 1 {
+		err = store.ErrConflict
+	}
+	return err
+}
+
+// conflict turns "no such row in that state" into store.ErrConflict.
+func conflict(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrConflict
+	}
+	return err
+}
+
+// row scans the only row of query.
+func (w *writer) row(query string, args []any, dest ...any) error {
+	return w.session.Row(query, args, dest...)
+}
+
+// rowsOf collects the rows of a query in the transaction.
+func rowsOf[T any](w *writer, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := w.session.Query(query, args...)
+	return collect(rows, err, scan)
+}
+
+// close commits pending writes.
+func (w *writer) close() error {
+	w.waiting.Lock()
+	w.closed = true
+	w.waiting.Unlock()
+	close(w.quit)
+	w.done.Wait()
+	w.committing.Lock()
+	defer w.committing.Unlock()
+	return w.session.Close()
+}
