@@ -65,13 +65,21 @@ func (s *session) Transaction(own *sqlstore.Ownership, exclusive bool, do func()
 		case errors.Is(err, errMoved):
 			own.Read = false
 			continue
-		case err == nil || !lost(err) && !repeatable(err):
+		case err == nil || !s.broken(err) && !repeatable(err):
 			return err
 		case time.Now().After(late):
 			return fmt.Errorf("%w: %w", store.ErrPassing, err)
 		}
 		time.Sleep(pause)
 	}
+}
+
+// broken reports whether a transaction failed because its connection did. A write may itself return an error of a network or a file.
+func (s *session) broken(err error) bool {
+	if codeOf(err) == codeReadOnly {
+		s.drop() // the next connection may be to the primary
+	}
+	return lost(err) && (s.conn == nil || s.conn.IsClosed() || codeOf(err) != "" || errors.Is(err, errNoConnection))
 }
 
 // Each implements sqlstore.Session. Each write has a transaction of its own.
