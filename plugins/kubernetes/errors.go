@@ -37,6 +37,8 @@ func (d *driver) explain(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case strings.Contains(err.Error(), "would exceed context deadline"): // the limiter of calls does not wait for what would come too late
+		return fmt.Errorf("%s: %w", doing, context.DeadlineExceeded)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case !errors.As(err, &status), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
