@@ -31,8 +31,10 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state mailbo
 		if n, err := r.RowsAffected(); err != nil || n == 1 {
 			fresh = true
 			w.touchConversation(m.ConversationKey(), m.SenderKey())
-			row.ID, err = r.LastInsertId()
-			return err
+			if row.ID, err = r.LastInsertId(); err != nil || state != mailbox.InboxNew && state != mailbox.InboxNoted {
+				return err
+			}
+			return w.summon(store.ConversationOwner(m.ConversationKey()))
 		}
 		row, err = scanInbox(func(dest ...any) error {
 			return w.row("SELECT "+inboxColumns+" FROM inbox WHERE channel = ? AND event_id = ?", []any{m.Channel, m.EventID}, dest...)

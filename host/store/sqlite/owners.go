@@ -17,9 +17,17 @@ type ownership struct {
 	host, incarnation string
 
 	read    bool
-	version int64                     // data_version at the time of reading
-	fenced  bool                      // another incarnation of the host writes
-	taken   map[store.OwnerKey]string // the owner of each taken key
+	version int64 // data_version at the time of reading
+	epoch   int64 // of the host
+	member  bool  // the host has renewed its lease
+	fenced  bool  // another incarnation of the host writes
+	taken   map[store.OwnerKey]ownerRow
+}
+
+// ownerRow is the row of a key that has moved.
+type ownerRow struct {
+	host  string // empty if the key was released
+	epoch int64
 }
 
 // enter makes the writer a new incarnation of a host, which fences out the previous one.
@@ -31,7 +39,7 @@ func (w *writer) enter(host string) error {
 	err := w.exec("PRAGMA synchronous = NORMAL")
 	if err == nil {
 		err = w.exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
-			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1`, host, w.own.incarnation)
+			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires`, host, w.own.incarnation)
 	}
 	return errors.Join(err, w.exec("PRAGMA synchronous = FULL"))
 }
@@ -46,19 +54,19 @@ func (w *writer) confirm() error {
 		return nil
 	}
 	var incarnation string
-	if err := w.row("SELECT incarnation FROM hosts WHERE id = ?", []any{w.own.host}, &incarnation); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := w.row("SELECT incarnation, epoch, expires > 0 FROM hosts WHERE id = ?", []any{w.own.host}, &incarnation, &w.own.epoch, &w.own.member)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	taken := map[store.OwnerKey]string{}
-	rows, err := listOnce(context.Background(), w.conn, func(scan func(...any) error) (r [2]string, err error) {
-		err = scan(&r[0], &r[1])
-		return r, err
-	}, "SELECT key, host FROM owners")
-	if err != nil {
+	taken := map[store.OwnerKey]ownerRow{}
+	if _, err = listOnce(context.Background(), w.conn, func(scan func(...any) error) (_ struct{}, err error) {
+		var key store.OwnerKey
+		var t ownerRow
+		err = scan(&key, &t.host, &t.epoch)
+		taken[key] = t
+		return struct{}{}, err
+	}, "SELECT key, host, epoch FROM owners"); err != nil {
 		return err
-	}
-	for _, r := range rows {
-		taken[store.OwnerKey(r[0])] = r[1]
 	}
 	w.own.read, w.own.version, w.own.taken, w.own.fenced = true, version, taken, incarnation != w.own.incarnation
 	return nil
@@ -67,16 +75,35 @@ func (w *writer) confirm() error {
 // all reports whether the host owns everything, because no other host has taken a key.
 func (o *ownership) all() bool { return len(o.taken) == 0 && o.host == store.DefaultHost }
 
+// epochOf returns the epoch in which the host owns a key.
+func (o *ownership) epochOf(key store.OwnerKey) (epoch int64, is bool) {
+	t, taken := o.taken[key]
+	if !taken {
+		t.host = store.DefaultHost
+	}
+	return t.epoch + o.epoch, t.host == o.host
+}
+
 // owns returns store.ErrFenced unless the host owns a key.
 func (w *writer) owns(key store.OwnerKey) error {
-	host, taken := w.own.taken[key]
-	if !taken {
-		host = store.DefaultHost
-	}
-	if host != w.own.host {
+	if _, is := w.own.epochOf(key); !is {
 		return fmt.Errorf("%s: %w", key, store.ErrFenced)
 	}
 	return nil
+}
+
+// within restricts a write to the epoch of its context.
+func within(ctx context.Context, do func(*writer) error) func(*writer) error {
+	key, epoch, restricted := store.EpochIn(ctx)
+	if !restricted {
+		return do
+	}
+	return func(w *writer) error {
+		if now, is := w.own.epochOf(key); !is || now != epoch {
+			return fmt.Errorf("%s: %w", key, store.ErrFenced)
+		}
+		return do(w)
+	}
 }
 
 // owned restricts a write to the owner of a key.
@@ -125,27 +152,4 @@ func scanOwner(scan func(...any) error) (o store.Owner, err error) {
 // Owner implements store.Owners.
 func (s *Store) Owner(ctx context.Context, key store.OwnerKey) (store.Owner, error) {
 	return one(ctx, s.read, scanOwner, selectOwner, key, store.DefaultHost)
-}
-
-// Take implements store.Owners.
-func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
-	err = s.writer.write(ctx, func(w *writer) error {
-		w.over = append(w.over, func() { w.own.read = false })
-		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) }
-		before, err := scanOwner(read)
-		if err != nil {
-			return err
-		}
-		err = w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
-			ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.host, before.Epoch)
-		if err != nil {
-			return err
-		}
-		o, err = scanOwner(read)
-		return err
-	})
-	if err != nil {
-		return store.Owner{}, fmt.Errorf("take %s: %w", key, err)
-	}
-	return o, nil
 }

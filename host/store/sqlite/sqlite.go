@@ -23,6 +23,7 @@ import (
 // Store is the SQLite back end.
 type Store struct {
 	lock   *os.File
+	shared bool // by other hosts
 	writer *writer
 	read   *sql.DB
 }

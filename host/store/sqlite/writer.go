@@ -96,7 +96,7 @@ func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o, err := w.enqueue(do)
+	o, err := w.enqueue(within(ctx, do))
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 
 // writePatiently is like write for data whose loss would do no harm: it waits a little, to be committed with others.
 func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) error {
-	o, err := w.enqueue(do)
+	o, err := w.enqueue(within(ctx, do))
 	if err != nil {
 		return err
 	}
