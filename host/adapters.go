@@ -68,6 +68,12 @@ func (h turns) Accept(ctx context.Context, m message.Message) error { return h.i
 // Push implements agent.Backlog.
 func (h turns) Push(it agent.Item) { h.queue.Push(it) }
 
+// arriving gives the runner the way in for work that other hosts have left.
+type arriving struct{ h *Host }
+
+// Push implements agent.Arriving.
+func (a arriving) Push(it agent.Item) { a.h.arrivals.Push(it) }
+
 // Waiting implements agent.Backlog.
 func (h turns) Waiting(scope string) []agent.Item { return h.queue.Waiting(scope) }
 

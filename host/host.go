@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -51,6 +52,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/elevate"
@@ -82,6 +84,10 @@ type Config struct {
 
 	start    restart.Start
 	restarts chan *restart.Plan // nil without Serve
+	// store opens the store; nil means the one of the configuration. owners stands between the host and what its store says of owners; it
+	// may be nil.
+	store  func(context.Context, config.Store) (store.Store, error)
+	owners func(store.Owners) store.Owners
 }
 
 // Host is a running Flynn.
@@ -92,7 +98,11 @@ type Host struct {
 	attach    map[string]string
 	started   time.Time
 	holder    *config.Holder
+	openStore func(context.Context, config.Store) (store.Store, error)
+	asked     func(store.Owners) store.Owners
 	store     store.Store
+	member    *cluster.Member // of the hosts that share the store
+	members   *members
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler
@@ -156,7 +166,13 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		start: cfg.start, restarts: cfg.restarts,
+		start: cfg.start, restarts: cfg.restarts, openStore: cfg.store,
+	}
+	if h.openStore == nil {
+		h.openStore = func(ctx context.Context, c config.Store) (store.Store, error) { return database.At(c.Location()).Open(ctx) }
+	}
+	if h.asked = cfg.owners; h.asked == nil {
+		h.asked = func(o store.Owners) store.Owners { return o }
 	}
 	var err error
 	open := config.NewHolder

@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -52,7 +53,6 @@ import (
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
-	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -69,9 +69,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		}
 	}
 	var err error
-	if h.store, err = database.At(c.Store.Location()).Open(ctx); err != nil {
+	if h.store, err = h.openStore(ctx, c.Store); err != nil {
 		return err
 	}
+	h.member = cluster.New(cluster.Config{Owners: h.asked(h.store), Version: h.version, Log: h.log})
+	h.members = newMembers(h)
+	h.member.Do(h.members)
 	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Restart: h.restart, Recorder: backend.Edits{Store: h.store}, Log: h.log})
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
@@ -137,7 +140,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.current.Gates, Log: h.log}); err != nil {
 		return err
 	}
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events, Ownership: h.member})
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
@@ -193,6 +196,7 @@ func (h *Host) wire(c *config.Config) {
 		Store: h.store, Generations: &h.current, Machines: h.fleet, Snapshots: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
 		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
+		Ownership: h.member, Arriving: arriving{h},
 	})
 	h.kill.Govern(h.runner)
 	h.queue = agent.NewQueue(h.runner)
