@@ -169,7 +169,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		start: cfg.start, restarts: cfg.restarts, openStore: cfg.store,
 	}
 	if h.openStore == nil {
-		h.openStore = func(ctx context.Context, c config.Store) (store.Store, error) { return database.At(c.Location()).Open(ctx) }
+		h.openStore = func(ctx context.Context, c config.Store) (store.Store, error) {
+			return database.At(c.Location()).Open(ctx)
+		}
 	}
 	if h.asked = cfg.owners; h.asked == nil {
 		h.asked = func(o store.Owners) store.Owners { return o }

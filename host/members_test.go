@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/cluster"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"

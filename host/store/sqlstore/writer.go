@@ -190,7 +190,8 @@ func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return // another goroutine took them
 	}
-	err := w.session.Transaction(&w.own, group[0].exclusive, func() (err error) {
+	w.alone = group[0].exclusive
+	err := w.session.Transaction(&w.own, w.alone, func() (err error) {
 		w.end = atEnd{}
 		if group, err = w.together(group); err != nil {
 			return err
