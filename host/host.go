@@ -84,10 +84,8 @@ type Config struct {
 
 	start    restart.Start
 	restarts chan *restart.Plan // nil without Serve
-	// store opens the store; nil means the one of the configuration. owners stands between the host and what its store says of owners; it
-	// may be nil.
-	store  func(context.Context, config.Store) (store.Store, error)
-	owners func(store.Owners) store.Owners
+	// store opens the store; nil means the one of the configuration.
+	store func(context.Context, config.Store) (store.Store, error)
 }
 
 // Host is a running Flynn.
@@ -99,10 +97,9 @@ type Host struct {
 	started   time.Time
 	holder    *config.Holder
 	openStore func(context.Context, config.Store) (store.Store, error)
-	asked     func(store.Owners) store.Owners
 	store     store.Store
 	member    *cluster.Member // of the hosts that share the store
-	members   *members
+	uptake    *cluster.Uptake
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler
@@ -172,9 +169,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		h.openStore = func(ctx context.Context, c config.Store) (store.Store, error) {
 			return database.At(c.Location()).Open(ctx)
 		}
-	}
-	if h.asked = cfg.owners; h.asked == nil {
-		h.asked = func(o store.Owners) store.Owners { return o }
 	}
 	var err error
 	open := config.NewHolder

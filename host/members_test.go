@@ -48,7 +48,7 @@ type member struct {
 
 // lease is the way of a host to what its store says of owners. While it is cut nothing gets through, as for a process that is stopped.
 type lease struct {
-	store.Owners
+	store.Store
 	mu  sync.Mutex
 	cut chan struct{} // nil if it is not cut; closed when it is mended
 }
@@ -72,21 +72,21 @@ func (l *lease) Renew(ctx context.Context, v store.Lease) (store.Renewal, error)
 	if err := l.wait(ctx); err != nil {
 		return store.Renewal{}, err
 	}
-	return l.Owners.Renew(ctx, v)
+	return l.Store.Renew(ctx, v)
 }
 
 func (l *lease) Claim(ctx context.Context, key store.OwnerKey) (store.Owner, error) {
 	if err := l.wait(ctx); err != nil {
 		return store.Owner{}, err
 	}
-	return l.Owners.Claim(ctx, key)
+	return l.Store.Claim(ctx, key)
 }
 
 func (l *lease) Leave(ctx context.Context) error {
 	if err := l.wait(ctx); err != nil {
 		return err
 	}
-	return l.Owners.Leave(ctx)
+	return l.Store.Leave(ctx)
 }
 
 func (l *lease) set(cut bool) {
@@ -171,11 +171,9 @@ func (p *pair) start(name string) *member {
 			if err := os.MkdirAll(own.Dir, 0o700); err != nil {
 				return nil, err
 			}
-			return sqlite.Join(ctx, p.dir, name)
-		},
-		owners: func(o store.Owners) store.Owners {
-			m.lease.Owners = o
-			return m.lease
+			s, err := sqlite.Join(ctx, p.dir, name)
+			m.lease.Store = s
+			return m.lease, err
 		},
 	})
 	if err != nil {

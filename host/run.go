@@ -30,7 +30,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	h.questions.Left(backend.Questions(items))
-	if err := h.takeUp(ctx, items); err != nil {
+	if err := h.runner.Continue(ctx, items); err != nil {
 		return err
 	}
 	for _, frontend := range config.BuiltinChannels() {
@@ -62,19 +62,19 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
-	in.Go("other hosts", stop, func() error { return h.members.Run(ctx) })
+	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
 	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
 	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })
-	in.Go("memory", stop, h.exclusively(ctx, store.MemoryOwner, h.runner.Remember))
+	in.Go("memory", stop, func() error { return h.member.Exclusively(ctx, store.MemoryOwner, h.runner.Remember) })
 	in.Go("elevated mode", stop, func() error { return h.elevated.Run(ctx) })
-	in.Go("schedules", stop, h.exclusively(ctx, store.ScheduleOwner, h.schedules.Run))
+	in.Go("schedules", stop, func() error { return h.member.Exclusively(ctx, store.ScheduleOwner, h.schedules.Run) })
 	in.Go("policies", stop, func() error { return h.policies.Run(ctx) })
 	in.Go("shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.Go("shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.Go("telemetry", stop, func() error { return h.telemetry.Run(ctx) })
-	in.Go("upkeep", stop, h.exclusively(ctx, store.UpkeepOwner, h.sessions.Run))
+	in.Go("upkeep", stop, func() error { return h.member.Exclusively(ctx, store.UpkeepOwner, h.sessions.Run) })
 	in.Go("quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.Go("media", stop, func() error { return h.files.Media().Run(ctx) })
 	in.Go("configuration", stop, func() error { return h.follow(ctx) })
@@ -109,28 +109,13 @@ func (h *Host) Run(ctx context.Context) error {
 		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
 	stopRenewals()
-	h.leave()
+	h.member.Leave()
 	stopPlugins()
 	last.Wait()
 	out.Wait()
 	stopRecords()
 	kept.Wait()
 	return errors.Join(in.Err(), out.Err(), last.Err(), kept.Err())
-}
-
-// takeUp queues what an earlier process has left. If other hosts share the store, it is found with the first renewal of the lease.
-func (h *Host) takeUp(ctx context.Context, items []agent.Item) error {
-	if h.member.Shared() {
-		return nil
-	}
-	for _, it := range items {
-		h.arrivals.Push(it)
-	}
-	noted, err := h.store.NotedInbox(ctx)
-	for _, row := range noted {
-		h.runner.Note(row)
-	}
-	return err
 }
 
 // drainTime is how long a stopping host waits for replies being sent.

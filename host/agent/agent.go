@@ -283,7 +283,6 @@ type Config struct {
 	Budgets     *budget.Accounts // the daily budgets
 	Events      *event.Bus       // receives message.Event, TurnEnded and BudgetExceeded
 	Ownership   Ownership
-	Arriving    Arriving // used if other hosts share the store
 	// Stopped returns the reason if the kill switch is on, and "" otherwise.
 	Stopped  func() string
 	Now      func() time.Time
@@ -315,6 +314,7 @@ type Runner struct {
 	wake     chan struct{} // closed and replaced by Resume, under waking
 	sessions *sessions
 	holdings *holdings
+	arriving Arriving
 	ended    chan struct{} // a turn waits for extraction
 }
 

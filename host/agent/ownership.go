@@ -26,7 +26,7 @@ type Ownership interface {
 	Holds(key store.OwnerKey) bool
 }
 
-// Arriving takes work that another host has left or written; *Arrivals implements it.
+// Arriving takes work that an earlier process or another host has left or written; *Arrivals implements it.
 type Arriving interface {
 	Push(it Item)
 }
@@ -174,6 +174,24 @@ func (r *Runner) owned(ctx context.Context, scope string, items []Item, work fun
 	return rest
 }
 
+// Arrive sets the way in for work that an earlier process or another host has left. It is called once, before there is any.
+func (r *Runner) Arrive(a Arriving) { r.arriving = a }
+
+// Continue queues what an earlier process has left. If other hosts share the store, it is found with the first renewal of the lease.
+func (r *Runner) Continue(ctx context.Context, items []Item) error {
+	if r.cfg.Ownership.Shared() {
+		return nil
+	}
+	for _, it := range items {
+		r.arriving.Push(it)
+	}
+	noted, err := r.cfg.Store.NotedInbox(ctx)
+	for _, row := range noted {
+		r.Note(row)
+	}
+	return err
+}
+
 // begins prepares the work for a conversation that has become this host's: it forgets what it knew of it, and queues what another host has
 // left.
 func (r *Runner) begins(ctx context.Context, scope string, key store.OwnerKey) error {
@@ -200,7 +218,7 @@ func (r *Runner) takeUp(ctx context.Context, key store.OwnerKey, turns bool) err
 	}
 	for _, it := range items {
 		if it.owner() == key && (turns || it.Turn == nil) {
-			r.cfg.Arriving.Push(it)
+			r.arriving.Push(it)
 		}
 	}
 	return nil

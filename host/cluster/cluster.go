@@ -101,9 +101,6 @@ func New(c Config) *Member {
 	}
 }
 
-// Do sets what the host does for its keys. It is called once, before Run.
-func (m *Member) Do(w Work) { m.work = w }
-
 // Shared reports whether other hosts may have the store open.
 func (m *Member) Shared() bool { return m.shared }
 
@@ -288,7 +285,15 @@ func (m *Member) Release(ctx context.Context, key store.OwnerKey) error {
 }
 
 // Leave gives up all keys, so that other hosts can take them at once. The host must have ended its work.
-func (m *Member) Leave(ctx context.Context) error {
+func (m *Member) Leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Term)
+	defer cancel()
+	if err := m.leave(ctx); err != nil {
+		m.cfg.Log.Warn("cannot give up what this host owns; other hosts take it when its lease has expired", "error", err)
+	}
+}
+
+func (m *Member) leave(ctx context.Context) error {
 	if !m.shared {
 		return nil
 	}

@@ -214,7 +214,7 @@ func (w *world) begin(host string) {
 		cache: map[store.OwnerKey]int{}, orders: map[*hold]int{},
 	}
 	p.m = New(Config{Owners: p.store, Term: modelTerm, Every: modelEvery, Now: p.clock, Log: slog.New(slog.DiscardHandler)})
-	p.m.Do(p)
+	p.m.work = p
 	w.procs = append(w.procs, p)
 	w.current[host], w.begins[host] = p, w.expires[host]
 }
@@ -594,7 +594,7 @@ func (w *world) commit(p *process, key store.OwnerKey, j *job) {
 // leave stops a process in good order.
 func (w *world) leave(p *process) {
 	p.dead, p.jobs, p.late = true, map[store.OwnerKey]*job{}, nil
-	if err := p.m.Leave(context.Background()); (w.current[p.host] != p) != errors.Is(err, store.ErrFenced) && !p.m.fenced {
+	if err := p.m.leave(context.Background()); (w.current[p.host] != p) != errors.Is(err, store.ErrFenced) && !p.m.fenced {
 		w.Fatalf("%s leaves: %v", p, err)
 	} else if err != nil {
 		return
