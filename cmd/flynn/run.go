@@ -171,22 +171,19 @@ func unknownCommand(_ context.Context, cmd *cli.Command) error {
 }
 
 func unknownCommandNamed(cmd *cli.Command, name string) error {
-	if near := config.Nearest(name, suggestible(cmd)); near != "" {
+	var names []string
+	for _, c := range cmd.VisibleCommands() {
+		names = append(names, c.Names()...)
+	}
+	if near := config.Nearest(name, names); near != "" && !slices.Contains(ending, near) {
 		return usagef("no command %q in %q (did you mean %q?)", name, cmd.FullName(), near)
 	}
 	return usagef("no command %q in %q (run %q)", name, cmd.FullName(), cmd.FullName()+" --help")
 }
 
-// ending are commands that stop, delete or refuse something. They are never suggested: a suggestion may be run without a second look.
+// ending are commands that stop, delete or refuse something. They are never suggested, nor is another one for a name that is nearest to
+// one of them: a suggestion may be run without a second look.
 var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback", "uninstall"}
-
-// suggestible returns the names that may be suggested for a misspelled one.
-func suggestible(cmd *cli.Command) (names []string) {
-	for _, c := range cmd.VisibleCommands() {
-		names = append(names, c.Names()...)
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ending, name) })
-}
 
 // checkArguments counts a command's arguments against its ArgsUsage, in which [NAME] may be left out and NAME... may be repeated.
 func checkArguments(_ context.Context, cmd *cli.Command) error {

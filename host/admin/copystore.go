@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/store/database"
@@ -11,14 +12,14 @@ import (
 )
 
 // variableName matches what is the name of a variable and not a folder.
-var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`) })
 
 // CopyStore copies a store into an empty one; see transfer.Copy. Each is a folder, or the name of a variable that holds the address of a
 // Postgres database.
 func CopyStore(ctx context.Context, from, to string, getenv func(string) string, progress func(transfer.Table)) error {
 	var at [2]database.Location
 	for i, name := range []string{from, to} {
-		if !variableName.MatchString(name) {
+		if !variableName().MatchString(name) {
 			at[i] = database.At(name, "", "")
 			continue
 		}

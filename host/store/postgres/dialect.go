@@ -25,7 +25,7 @@ var statements sync.Map
 
 var (
 	// CAST makes bytes the hexadecimal text of them in Postgres; utf8 of the schema makes them the text that they are.
-	bytesAsText = regexp.MustCompile(`CAST\(([^()\s]+) AS TEXT\)`)
+	bytesAsText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`CAST\(([^()\s]+) AS TEXT\)`) })
 	// SQLite has the comment: it has no row locks, and its transactions exclude each other.
 	rowLock = "/* lock */"
 	// SQLite keeps the order of tables of a CROSS JOIN with a condition, which Postgres does not know.
@@ -36,7 +36,7 @@ func translate(query string) statement {
 	if s, ok := statements.Load(query); ok {
 		return s.(statement)
 	}
-	text := bytesAsText.ReplaceAllString(query, "utf8($1)")
+	text := bytesAsText().ReplaceAllString(query, "utf8($1)")
 	text = strings.ReplaceAll(text, rowLock, "FOR NO KEY UPDATE")
 	text = strings.ReplaceAll(text, orderedJoin, "JOIN usage ON")
 	s := numbered(text)

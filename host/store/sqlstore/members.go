@@ -21,8 +21,9 @@ func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, er
 
 func (s *Store) obtain(
 	ctx context.Context, key store.OwnerKey, verb string, do func(*writer, store.OwnerKey, store.Owner) error,
-) (o store.Owner, err error) {
-	err = s.writer.writeAlone(ctx, func(w *writer) error {
+) (store.Owner, error) {
+	var o store.Owner // may still be written to when the context has ended
+	err := s.writer.writeAlone(ctx, func(w *writer) (err error) {
 		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) }
 		if o, err = scanOwner(read); err != nil {
 			return err
@@ -33,8 +34,11 @@ func (s *Store) obtain(
 		o, err = scanOwner(read)
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrOwned):
 		return o, fmt.Errorf("%s %s: %w", verb, key, err)
+	case err != nil:
+		return store.Owner{}, fmt.Errorf("%s %s: %w", verb, key, err)
 	}
 	return o, nil
 }
@@ -162,8 +166,9 @@ func (s *Store) Leave(ctx context.Context) error {
 }
 
 // Renew implements store.Owners.
-func (s *Store) Renew(ctx context.Context, l store.Lease) (r store.Renewal, err error) {
-	err = s.writer.write(ctx, func(w *writer) error {
+func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error) {
+	var r store.Renewal // may still be written to when the context has ended
+	err := s.writer.write(ctx, func(w *writer) error {
 		if !w.own.Member {
 			w.over = append(w.over, func() { w.own.Read = false })
 		}
