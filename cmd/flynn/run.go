@@ -171,7 +171,7 @@ func unknownCommand(_ context.Context, cmd *cli.Command) error {
 }
 
 func unknownCommandNamed(cmd *cli.Command, name string) error {
-	var names []string
+	names := slices.Clone(ending)
 	for _, c := range cmd.VisibleCommands() {
 		names = append(names, c.Names()...)
 	}
