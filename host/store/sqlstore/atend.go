@@ -56,28 +56,31 @@ func (w *writer) touchMessage(row int64) error {
 	return nil
 }
 
-// writeEnd writes what the transaction has recorded.
+// say records what new steps say.
+func (w *writer) say(texts []saidText) {
+	if w.session.Dialect() == Postgres {
+		return
+	}
+	w.end.said = append(w.end.said, texts...)
+}
+
+// writeEnd writes what the transaction has recorded: of several changes of a thing the last.
 func (w *writer) writeEnd() error {
 	type thing struct {
 		kind store.ChangeKind
 		id   string
 	}
-	latest := map[thing]message.SenderKey{}
-	for _, c := range w.end.changed {
-		latest[thing{c.Kind, c.ID}] = c.Of
+	last := map[thing]int{}
+	for i, c := range w.end.changed {
+		last[thing{c.Kind, c.ID}] = i
 	}
-	now := nanos(time.Now())
-	for _, c := range w.end.changed {
-		t := thing{c.Kind, c.ID}
-		of, left := latest[t]
-		if !left {
+	now := time.Now()
+	for i, c := range w.end.changed {
+		if last[thing{c.Kind, c.ID}] != i {
 			continue
 		}
-		delete(latest, t)
-		if err := w.exec("DELETE FROM changes WHERE kind = ? AND id = ?", c.Kind, c.ID); err != nil {
-			return err
-		}
-		if err := w.exec("INSERT INTO changes (kind, id, of, at) VALUES (?, ?, ?, ?)", c.Kind, c.ID, of, now); err != nil {
+		c.At = now
+		if err := w.putChange(c); err != nil {
 			return err
 		}
 	}
@@ -107,7 +110,15 @@ func saidIn(t turnlog.Turn, steps []turnlog.Step) ([]saidText, error) {
 		return nil, nil
 	}
 	var texts []saidText
+	add := func(s turnlog.Step, who, key, text string) {
+		if text != "" {
+			texts = append(texts, saidText{t.ID, s.Seq, who, key, text, s.At})
+		}
+	}
 	for _, s := range steps {
+		if s.Kind != turnlog.StepUser && s.Kind != turnlog.StepModel {
+			continue
+		}
 		var step struct {
 			Said []struct {
 				Event string `json:"event"`
@@ -117,27 +128,18 @@ func saidIn(t turnlog.Turn, steps []turnlog.Step) ([]saidText, error) {
 				Text string `json:"text"`
 			} `json:"message"`
 		}
-		if s.Kind != turnlog.StepUser && s.Kind != turnlog.StepModel {
-			continue
-		}
 		if err := json.Unmarshal(s.Data, &step); errors.As(err, new(*json.UnmarshalTypeError)) {
 			continue // it holds no text
 		} else if err != nil {
 			return nil, fmt.Errorf("step %d: %w", s.Seq, err)
 		}
 		if s.Kind == turnlog.StepModel {
-			texts = append(texts, saidText{t.ID, s.Seq, "agent", t.ID + "/0", step.Message.Text, s.At})
+			add(s, "agent", t.ID+"/0", step.Message.Text)
 			continue
 		}
 		for _, m := range step.Said {
-			texts = append(texts, saidText{t.ID, s.Seq, "user", m.Event, m.Text, s.At})
+			add(s, "user", m.Event, m.Text)
 		}
 	}
-	said := texts[:0]
-	for _, s := range texts {
-		if s.text != "" {
-			said = append(said, s)
-		}
-	}
-	return said, nil
+	return texts, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Triggers record the changes of tables; see the migration that makes the table changes.
+// Triggers record the changes of tables, see the migration that makes the table changes, and in SQLite atend.go those of the tables that
+// are written most.
 
 // NoteChanges implements store.Journal.
 func (s *Store) NoteChanges(ctx context.Context, list []store.Change) error {
@@ -38,13 +39,19 @@ func (w *writer) noteChange(c store.Change) error {
 		return w.exec("SELECT note_foreign_change(?, ?, ?, ?)", c.Kind, c.ID, c.Of, nanos(c.At))
 	}
 	err := w.row("SELECT of FROM changes WHERE kind = ? AND id = ?", []any{c.Kind, c.ID}, &of)
-	if err == nil {
-		err = w.exec("DELETE FROM changes WHERE kind = ? AND id = ?", c.Kind, c.ID)
-	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	return w.exec("INSERT INTO changes (kind, id, of, at) VALUES (?, ?, ?, ?)", c.Kind, c.ID, cmp.Or(c.Of, of), nanos(c.At))
+	c.Of = cmp.Or(c.Of, of)
+	return w.putChange(c)
+}
+
+// putChange records the latest change of a thing, with a new number.
+func (w *writer) putChange(c store.Change) error {
+	if err := w.exec("DELETE FROM changes WHERE kind = ? AND id = ?", c.Kind, c.ID); err != nil {
+		return err
+	}
+	return w.exec("INSERT INTO changes (kind, id, of, at) VALUES (?, ?, ?, ?)", c.Kind, c.ID, c.Of, nanos(c.At))
 }
 
 // Changes implements store.Journal.

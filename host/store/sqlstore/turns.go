@@ -75,9 +75,7 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 		}
 	}
 	w.touchConversation(c.Turn.ConversationKey(), c.Turn.Sender)
-	if w.session.Dialect() == SQLite {
-		w.end.said = append(w.end.said, e.said...)
-	}
+	w.say(e.said)
 	for i, r := range c.Replies {
 		if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn.ID, e.replies[i]); err != nil {
 			return err
