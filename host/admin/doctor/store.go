@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // leastRoom is the free space below which the disk of the store counts as low, in bytes.
@@ -25,7 +26,7 @@ func checkStore(ctx context.Context, x *exam) {
 	switch latest, err := at.Check(ctx); {
 	case ctx.Err() != nil:
 		x.unexamined("the rest of the store, because it is large")
-	case errors.Is(err, database.ErrNewer):
+	case errors.Is(err, sqlstore.ErrNewer):
 		x.add(Finding{Code: StoreNewer, What: "the store in " + at.String() + " is of a newer flynn",
 			Mend: "install that flynn again, or restore a backup from before", Command: "flynn upgrade --check"})
 	case err != nil && at.Postgres():

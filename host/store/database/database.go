@@ -18,9 +18,6 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
-// ErrNewer is matched by the error of a store that a newer Flynn has written.
-var ErrNewer = errors.New("the store is of a newer flynn")
-
 // Location says where a store is.
 type Location struct {
 	Dir      string
@@ -101,34 +98,20 @@ func (l Location) OpenReader(ctx context.Context) (*sqlstore.Reader, error) {
 	return sqlite.OpenReader(ctx, l.Dir)
 }
 
-// Stamp says who has written a store.
-type Stamp struct {
-	Schema int    // its version; 0 for a store that does not exist yet
-	Writer string // the version of Flynn that wrote last; "" if it is not recorded
-}
-
 // Stamp reads the stamp of the store, also of one that this Flynn refuses. A host may be running.
-func (l Location) Stamp(ctx context.Context) (Stamp, error) {
+func (l Location) Stamp(ctx context.Context) (sqlstore.Stamp, error) {
 	if l.Postgres() {
-		s, err := postgres.ReadStamp(ctx, l.address())
-		return Stamp(s), err
+		return postgres.ReadStamp(ctx, l.address())
 	}
-	s, err := sqlite.ReadStamp(ctx, l.Dir)
-	return Stamp(s), err
+	return sqlite.ReadStamp(ctx, l.Dir)
 }
 
 // Check looks at the store and returns when its latest turn started; the zero time if there is none. Its error says that the store is
-// missing, damaged, of a newer Flynn (ErrNewer) or cannot be reached. A host may be running.
+// missing, damaged, of a newer Flynn (sqlstore.ErrNewer) or cannot be reached. A host may be running.
 func (l Location) Check(ctx context.Context) (latest time.Time, err error) {
 	if l.Postgres() {
-		if latest, err = postgres.Check(ctx, l.address()); errors.Is(err, postgres.ErrNewer) {
-			err = fmt.Errorf("%w: %w", ErrNewer, err)
-		}
-		return latest, err
+		return postgres.Check(ctx, l.address())
 	}
 	h, err := sqlite.Check(ctx, l.Dir)
-	if errors.Is(err, sqlite.ErrNewer) {
-		err = fmt.Errorf("%w: %w", ErrNewer, err)
-	}
 	return h.Latest, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 	"github.com/flynnhost/flynn/host/store/storetest"
 )
 
@@ -27,7 +28,7 @@ func TestEitherDatabaseIsUsedAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			if s, err := at.Stamp(ctx); err != nil || s != (Stamp{}) {
+			if s, err := at.Stamp(ctx); err != nil || s != (sqlstore.Stamp{}) {
 				t.Errorf("before the first start the stamp is %+v, %v", s, err)
 			}
 			if r, err := at.OpenReader(ctx); err != nil {

@@ -3,13 +3,13 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/flynnhost/flynn/host/buildinfo"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 // migrations hold one file per schema version, applied in order and never changed after a release.
@@ -29,30 +29,12 @@ func scripts() []fs.DirEntry {
 	return files
 }
 
-// Stamp says who has written a store.
-type Stamp struct {
-	Schema int    // its version; 0 for a database without one
-	Writer string // the version of Flynn that wrote last
-}
-
 // NewestSchema returns the version of the schema that this Flynn writes.
 func NewestSchema() int { return len(scripts()) }
 
-// ErrNewer is matched by the error of a store that a newer Flynn has written.
-var ErrNewer = errors.New("the store is of a newer flynn")
-
-type newerError string
-
-func (e newerError) Error() string      { return string(e) }
-func (newerError) Is(target error) bool { return target == ErrNewer }
-
 // newer returns the error of a store that a newer Flynn has written.
-func (s Stamp) newer() error {
-	if know := len(scripts()); s.Schema > know {
-		return newerError(fmt.Sprintf("the store was written by flynn %.64q and has schema version %d; this is flynn %q, which knows versions up to %d: "+
-			"install the newer flynn again, or restore a dump from before the upgrade", s.Writer, s.Schema, buildinfo.Version(), know))
-	}
-	return nil
+func newer(s sqlstore.Stamp) error {
+	return s.Newer(NewestSchema(), "restore a dump from before the upgrade")
 }
 
 // querier is what a connection, a pool and a transaction have in common.
@@ -60,7 +42,7 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-func stampOf(ctx context.Context, db querier) (s Stamp, err error) {
+func stampOf(ctx context.Context, db querier) (s sqlstore.Stamp, err error) {
 	var there bool
 	if err := db.QueryRow(ctx, "SELECT to_regclass('written_by') IS NOT NULL").Scan(&there); err != nil || !there {
 		return s, err
@@ -74,9 +56,9 @@ func stampOf(ctx context.Context, db querier) (s Stamp, err error) {
 func migrate(ctx context.Context, conn *pgx.Conn) error {
 	s, err := stampOf(ctx, conn)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
-	if err != nil || s == (Stamp{len(scripts()), buildinfo.Version()}) {
+	if err != nil || s == (sqlstore.Stamp{Schema: len(scripts()), Writer: buildinfo.Version()}) {
 		return err
 	}
 	tx, err := conn.Begin(ctx)
@@ -88,7 +70,7 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if s, err = stampOf(ctx, tx); err == nil { // another host may have been faster
-		err = s.newer()
+		err = newer(s)
 	}
 	if err != nil {
 		return err

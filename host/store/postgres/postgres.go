@@ -107,7 +107,7 @@ func OpenReader(ctx context.Context, a Address) (*sqlstore.Reader, error) {
 	}
 	s, err := stampOf(ctx, pool)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	if err == nil && s.Schema != 0 && s.Schema < len(scripts()) {
 		err = errors.New("it was written by an older Flynn: start this one once to update it")
@@ -124,7 +124,7 @@ func OpenReader(ctx context.Context, a Address) (*sqlstore.Reader, error) {
 }
 
 // ReadStamp reads the stamp of a database, also of one that this Flynn refuses.
-func ReadStamp(ctx context.Context, a Address) (s Stamp, err error) {
+func ReadStamp(ctx context.Context, a Address) (s sqlstore.Stamp, err error) {
 	db, err := newDatabase(ctx, a)
 	if err != nil {
 		return s, fmt.Errorf("open store: %w", err)
@@ -153,7 +153,7 @@ func Check(ctx context.Context, a Address) (latest time.Time, err error) {
 	defer conn.Close(ctx)
 	s, err := stampOf(ctx, conn)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	var last int64
 	if err == nil && s.Schema != 0 {
@@ -204,7 +204,7 @@ func OpenTables(ctx context.Context, a Address, create bool) (*Tables, error) {
 func present(ctx context.Context, db querier) error {
 	s, err := stampOf(ctx, db)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	if err == nil && s.Schema < len(scripts()) {
 		err = fmt.Errorf("it has schema version %d, and this flynn has %d: start this flynn with it once, which updates it", s.Schema, len(scripts()))

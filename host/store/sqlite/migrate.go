@@ -28,7 +28,7 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 	files := scripts()
 	s, err := stampOf(ctx, conn)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func OpenReader(ctx context.Context, dir string) (*sqlstore.Reader, error) {
 }
 
 // openStamped opens the database in dir for reading unless a newer Flynn has written it; db is nil if there is none.
-func openStamped(ctx context.Context, dir string) (db *sql.DB, s Stamp, err error) {
+func openStamped(ctx context.Context, dir string) (db *sql.DB, s sqlstore.Stamp, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "flynn.db")); errors.Is(err, fs.ErrNotExist) {
 		return nil, s, nil
 	}
@@ -34,7 +34,7 @@ func openStamped(ctx context.Context, dir string) (db *sql.DB, s Stamp, err erro
 		return nil, s, err
 	}
 	if s, err = stampOf(ctx, db); err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	if err != nil {
 		return nil, s, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
@@ -58,7 +58,7 @@ type Health struct {
 	Latest time.Time // start of the latest turn; zero if there is none
 }
 
-// Check looks at the database in a folder. Its error says that the database is missing, damaged, of a newer Flynn (ErrNewer) or cannot be read. It takes no lock: a
+// Check looks at the database in a folder. Its error says that the database is missing, damaged, of a newer Flynn (sqlstore.ErrNewer) or cannot be read. It takes no lock: a
 // host may be running. The end of ctx ends the search for damage.
 func Check(ctx context.Context, dir string) (h Health, err error) {
 	path := filepath.Join(dir, "flynn.db")

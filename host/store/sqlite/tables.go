@@ -40,7 +40,7 @@ func OpenTables(ctx context.Context, dir string, create bool) (*Tables, error) {
 	db.SetMaxOpenConns(1)
 	s, err := stampOf(ctx, db)
 	if err == nil {
-		err = s.newer()
+		err = newer(s)
 	}
 	if err == nil && s.Schema < NewestSchema() {
 		err = fmt.Errorf("it has schema version %d, and this flynn has %d: start this flynn with it once, which updates it", s.Schema, NewestSchema())
