@@ -361,6 +361,28 @@ func TestHostProcess(t *testing.T) {
 	select {}
 }
 
+// startHost runs a host in another process, which is killed at the end of the test, and returns what the host says after a word.
+func startHost(t *testing.T, test, variable, word string) (cmd *exec.Cmd, said string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), variable)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	for lines := bufio.NewScanner(out); lines.Scan(); t.Log(lines.Text()) {
+		if said, is := strings.CutPrefix(lines.Text(), word); is {
+			return cmd, said
+		}
+	}
+	t.Fatal("the host ended without a word")
+	return nil, ""
+}
+
 // TestACommandOutlastsItsHost: a host is killed, the next one takes its sandbox over, and not a line of the command's output is missing.
 func TestACommandOutlastsItsHost(t *testing.T) {
 	if !isolate.Test(t) {
@@ -371,26 +393,7 @@ func TestACommandOutlastsItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHostProcess$")
-	cmd.Env = append(os.Environ(), hostWord+"="+folder)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }()
-	var id string
-	for lines := bufio.NewScanner(out); id == "" && lines.Scan(); t.Log(lines.Text()) {
-		id, _ = strings.CutPrefix(lines.Text(), "started ")
-		if id == lines.Text() {
-			id = ""
-		}
-	}
-	if id == "" {
-		t.Fatal("the first host started nothing")
-	}
+	cmd, id := startHost(t, "TestHostProcess", hostWord+"="+folder, "started ")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

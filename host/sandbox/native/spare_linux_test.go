@@ -1,11 +1,9 @@
 package native_test
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -220,21 +218,10 @@ func TestSpareEndsWithItsHost(t *testing.T) {
 	if !isolate.Test(t) {
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSpareHostProcess$")
-	cmd.Env = append(os.Environ(), spareWord+"=1")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	cmd, id := startHost(t, "TestSpareHostProcess", spareWord+"=1", "spare ")
+	pid, err := strconv.Atoi(id)
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }()
-	var pid int
-	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
-		if id, is := strings.CutPrefix(lines.Text(), "spare "); is {
-			pid, _ = strconv.Atoi(id)
-		}
 	}
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
