@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
-	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/gateway/preview"
 	"github.com/flynnhost/flynn/host/message"
@@ -16,23 +14,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
-
-// scopes gives commands the host's conversation scopes.
-type scopes struct{ h *Host }
-
-var _ command.Scopes = scopes{}
-
-// Look implements command.Scopes.
-func (p scopes) Look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
-	g := p.h.current.Load()
-	now, err := p.h.runner.Summary(ctx, g.Generation, scope, m)
-	return g.Session(now, m), err
-}
-
-// Compact implements command.Scopes.
-func (p scopes) Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (command.Compaction, error) {
-	return p.h.compact(ctx, at, row)
-}
 
 // workspaces gives access to the workspaces of the fleet, which is created after the media store.
 type workspaces struct{ h *Host }
@@ -98,13 +79,6 @@ func (h replies) Push(turn string, r message.Reply) {
 	if r.Channel == message.ScheduleChannel {
 		h.schedules.Wake()
 	}
-}
-
-// compact carries out the command to compact the conversation of a message.
-func (h *Host) compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (c command.Compaction, err error) {
-	gen := h.current.Load().Generation
-	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, mailbox.CommandTurn(row.ID))
-	return c, err
 }
 
 // state provides the values of metrics.

@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -51,6 +52,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/elevate"
@@ -82,6 +84,8 @@ type Config struct {
 
 	start    restart.Start
 	restarts chan *restart.Plan // nil without Serve
+	// store opens the store; nil means the one of the configuration.
+	store func(context.Context, config.Store) (store.Store, error)
 }
 
 // Host is a running Flynn.
@@ -92,7 +96,10 @@ type Host struct {
 	attach    map[string]string
 	started   time.Time
 	holder    *config.Holder
+	openStore func(context.Context, config.Store) (store.Store, error)
 	store     store.Store
+	member    *cluster.Member // of the hosts that share the store
+	uptake    *cluster.Uptake
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler
@@ -156,7 +163,12 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, getenv: cfg.Getenv, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		start: cfg.start, restarts: cfg.restarts,
+		start: cfg.start, restarts: cfg.restarts, openStore: cfg.store,
+	}
+	if h.openStore == nil {
+		h.openStore = func(ctx context.Context, c config.Store) (store.Store, error) {
+			return database.At(c.Location()).Open(ctx)
+		}
 	}
 	var err error
 	open := config.NewHolder

@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -52,7 +53,6 @@ import (
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
-	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -69,9 +69,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		}
 	}
 	var err error
-	if h.store, err = database.At(c.Store.Location()).Open(ctx); err != nil {
+	if h.store, err = h.openStore(ctx, c.Store); err != nil {
 		return err
 	}
+	h.member = cluster.New(cluster.Config{Owners: h.store, Version: h.version, Log: h.log})
 	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Restart: h.restart, Recorder: backend.Edits{Store: h.store}, Log: h.log})
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.current.Gates, Log: h.log}); err != nil {
 		return err
 	}
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events, Ownership: h.member})
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
@@ -193,8 +194,12 @@ func (h *Host) wire(c *config.Config) {
 		Store: h.store, Generations: &h.current, Machines: h.fleet, Snapshots: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
 		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
+		Ownership: h.member,
 	})
 	h.kill.Govern(h.runner)
+	h.uptake = cluster.NewUptake(cluster.UptakeConfig{
+		Member: h.member, Turns: h.runner, Replies: h.outbox, Memory: []cluster.Memory{h.kill, h.pairings, h.approvals}, Log: h.log,
+	})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
 		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
@@ -205,10 +210,11 @@ func (h *Host) wire(c *config.Config) {
 		Service: h.signIns, Listens: func() string { return h.gateway.Addr().String() }, Origins: func() []string { return h.current.Config().Gateway.Origins },
 	}
 	h.commands = command.New(command.Config{
-		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: links, Rules: &h.current, Turns: h.runner, Scopes: scopes{h},
+		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: links, Rules: &h.current, Turns: h.runner, Scopes: inforce.Scopes{Current: &h.current, Runner: h.runner},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
+	h.runner.Arrive(h.arrivals)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:     h.store,
 		Admitter:  &h.current,

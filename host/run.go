@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/internal/lifecycle"
 	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Run serves until ctx ends or a person asks for a restart; see Serve. It continues the work of an earlier process, then accepts new messages.
@@ -29,15 +30,8 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	h.questions.Left(backend.Questions(items))
-	for _, it := range items {
-		h.arrivals.Push(it)
-	}
-	noted, err := h.store.NotedInbox(ctx)
-	if err != nil {
+	if err := h.runner.Continue(ctx, items); err != nil {
 		return err
-	}
-	for _, row := range noted {
-		h.runner.Note(row)
 	}
 	for _, frontend := range config.BuiltinChannels() {
 		h.outbox.Attach(frontend, channel.Local{})
@@ -62,18 +56,25 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopRecords()
 	kept.Go("egress log", stop, func() error { return h.egress.Run(records) })
 	out.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
+	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while turns end and replies are sent
+	defer stopRenewals()
+	last.Go("lease", stop, func() error { return h.member.Run(renewals) })
+	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
+		return err
+	}
+	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
 	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
 	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })
-	in.Go("memory", stop, func() error { return h.runner.Remember(ctx) })
+	in.Go("memory", stop, func() error { return h.member.Exclusively(ctx, store.MemoryOwner, h.runner.Remember) })
 	in.Go("elevated mode", stop, func() error { return h.elevated.Run(ctx) })
-	in.Go("schedules", stop, func() error { return h.schedules.Run(ctx) })
+	in.Go("schedules", stop, func() error { return h.member.Exclusively(ctx, store.ScheduleOwner, h.schedules.Run) })
 	in.Go("policies", stop, func() error { return h.policies.Run(ctx) })
 	in.Go("shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.Go("shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.Go("telemetry", stop, func() error { return h.telemetry.Run(ctx) })
-	in.Go("upkeep", stop, func() error { return h.sessions.Run(ctx) })
+	in.Go("upkeep", stop, func() error { return h.member.Exclusively(ctx, store.UpkeepOwner, h.sessions.Run) })
 	in.Go("quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.Go("media", stop, func() error { return h.files.Media().Run(ctx) })
 	in.Go("configuration", stop, func() error { return h.follow(ctx) })
@@ -107,6 +108,8 @@ func (h *Host) Run(ctx context.Context) error {
 	if !out.WaitFor(drainTime) {
 		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
+	stopRenewals()
+	h.member.Leave()
 	stopPlugins()
 	last.Wait()
 	out.Wait()

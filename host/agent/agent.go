@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -262,7 +263,8 @@ type Views interface {
 	Show(r message.Reply) View
 }
 
-// Config configures a Runner. Snapshots, Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Budgets and Events may be nil.
+// Config configures a Runner. Snapshots, Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Budgets, Events and Ownership may be nil;
+// without Ownership the host owns everything.
 type Config struct {
 	Store       Store
 	Generations Generations
@@ -280,6 +282,7 @@ type Config struct {
 	Elevations  Elevations
 	Budgets     *budget.Accounts // the daily budgets
 	Events      *event.Bus       // receives message.Event, TurnEnded and BudgetExceeded
+	Ownership   Ownership
 	// Stopped returns the reason if the kill switch is on, and "" otherwise.
 	Stopped  func() string
 	Now      func() time.Time
@@ -310,6 +313,8 @@ type Runner struct {
 	waking   sync.Mutex
 	wake     chan struct{} // closed and replaced by Resume, under waking
 	sessions *sessions
+	holdings *holdings
+	arriving Arriving
 	ended    chan struct{} // a turn waits for extraction
 }
 
@@ -330,6 +335,9 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Views == nil {
 		cfg.Views = noop{}
 	}
+	if cfg.Ownership == nil {
+		cfg.Ownership = alone{}
+	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	cfg.Quiet = cmp.Or(cfg.Quiet, 30*time.Second)
 	if cfg.Parallel <= 0 {
@@ -344,6 +352,7 @@ func NewRunner(cfg Config) *Runner {
 		children: supervisor,
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
+		holdings: &holdings{by: map[store.OwnerKey]*holding{}},
 		ended:    make(chan struct{}, 1),
 	}
 }

@@ -29,6 +29,9 @@ type Item struct {
 	Order bool
 	// Alone, if not nil, is a function of the host that must run while no turn runs in the scope. It is not durable.
 	Alone func()
+	// Look is true for what is no work itself, but has the host claim the conversation of Row, and look for work in it.
+	Look    bool
+	holding *holding // in which the item was queued, if other hosts share the store
 	// released means that a turn had taken the message and was stopped in favor of a later one.
 	released bool
 	waited   []journal.Decision // to be recorded with the turn that had to wait for tools
@@ -88,6 +91,13 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 		items[0].Alone()
 		return items[1:]
 	}
+	if r.cfg.Ownership.Shared() {
+		return r.owned(ctx, key, items, func(ctx context.Context, items []Item) []Item { return r.workOn(ctx, key, items) })
+	}
+	return r.workOn(ctx, key, items)
+}
+
+func (r *Runner) workOn(ctx context.Context, key string, items []Item) (rest []Item) {
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}

@@ -64,6 +64,9 @@ var _ model.Gate = (*meter)(nil)
 
 // Enter implements model.Gate.
 func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
+	if err := m.runner.cfg.Ownership.Begin(ctx); err != nil {
+		return fmt.Errorf("call a model: %w", err)
+	}
 	if m.runner.cfg.Budgets == nil {
 		return nil
 	}

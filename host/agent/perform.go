@@ -30,13 +30,15 @@ type performer struct {
 	// helper returns the handler for a program's tool calls, or nil.
 	helper func(parent model.ToolCall) tool.Helper
 
-	snapshots Snapshots   // nil: none are taken
-	wrote     atomic.Bool // a call may have changed files
+	begins    func(context.Context) error // returns when the call may begin
+	snapshots Snapshots                   // nil: none are taken
+	wrote     atomic.Bool                 // a call may have changed files
 }
 
 func (t *turn) newPerformer() *performer {
 	return &performer{
 		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, tasks: t.hostTasks(), snapshots: t.cfg.Snapshots,
+		begins:   t.cfg.Ownership.Begin,
 		patience: t.cfg.Patience, quiet: t.cfg.Quiet, silent: t.silent,
 	}
 }
@@ -69,6 +71,9 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
 	p.keepFiles(ctx, v)
+	if err := p.begins(ctx); err != nil {
+		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
+	}
 	call.Helper = p.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !p.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = p.maxResult(c), p.think

@@ -284,6 +284,17 @@ func (c *sessions) forget(key message.SessionKey) {
 	c.drop(key)
 }
 
+// forgetIn drops the sessions of a scope from the cache.
+func (c *sessions) forgetIn(scope string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.byKey {
+		if key.Parse().Scope == scope {
+			c.drop(key)
+		}
+	}
+}
+
 func (c *sessions) load(ctx context.Context, key message.SessionKey) (*session, error) {
 	s := &session{key: key}
 	sum, err := c.store.Session(ctx, key)

@@ -29,16 +29,24 @@ func newDrafts(s mailbox.Drafts, log *slog.Logger) *drafts {
 
 // load loads the drafts that an earlier process left.
 func (b *drafts) load(ctx context.Context) error {
+	if err := b.reload(ctx); err != nil {
+		return err
+	}
+	close(b.loaded)
+	return nil
+}
+
+// reload adds the drafts that are in the store, and replaces those that are known: another host may have sent them since.
+func (b *drafts) reload(ctx context.Context) error {
 	left, err := b.store.OpenDrafts(ctx)
 	if err != nil {
 		return fmt.Errorf("load drafts: %w", err)
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, d := range left {
 		b.known[d.Inbox] = d
 	}
-	b.mu.Unlock()
-	close(b.loaded)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package channel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,21 +33,55 @@ type OutboxConfig struct {
 	// part of a message (message.Delivery.Resume).
 	SendTimeout time.Duration
 	Events      *event.Bus // gets Delivered; it may be nil
+	// Ownership says over which channels this host sends; without it over all.
+	Ownership Ownership
+}
+
+// Ownership says over which channels this host sends, if others share its store; *cluster.Member implements it.
+type Ownership interface {
+	// Shared reports whether other hosts may have the store open.
+	Shared() bool
+	// Enter claims a key for some work. If the key is new to the host, recover is called first. The context of the work ends when the key is
+	// lost. It returns store.ErrOwned if another host owns the key.
+	Enter(ctx context.Context, key store.OwnerKey, recover func(context.Context) error) (work context.Context, done func(), err error)
+	// Begin returns when a side effect may begin, or why it never may.
+	Begin(ctx context.Context) error
+}
+
+// alone owns everything.
+type alone struct{}
+
+func (alone) Shared() bool                { return false }
+func (alone) Begin(context.Context) error { return nil }
+func (alone) Enter(ctx context.Context, _ store.OwnerKey, _ func(context.Context) error) (context.Context, func(), error) {
+	return ctx, func() {}, nil
 }
 
 // Outbox delivers replies: in order within a conversation, concurrently otherwise. Replies wait while their channel is not
 // attached; those of other channels do not.
 type Outbox struct {
 	cfg    OutboxConfig
-	queues *keyed.Group[mailbox.OutboxRow] // by conversation
-	drafts *drafts                         // nil without OutboxConfig.Drafts
+	queues *keyed.Group[queued] // by conversation
+	drafts *drafts              // nil without OutboxConfig.Drafts
 
-	mu      sync.Mutex
-	senders map[string]Sender
-	changed chan struct{} // closed and replaced whenever senders changes
-	loaded  bool
-	early   []mailbox.OutboxRow // pushed before load
-	waiting map[string]int      // by channel: replies that are queued or under way
+	mu       sync.Mutex
+	senders  map[string]Sender
+	changed  chan struct{} // closed and replaced whenever senders changes
+	loaded   bool
+	early    []mailbox.OutboxRow // pushed before load
+	waiting  map[string]int      // by channel: replies that are queued or under way
+	holdings map[string]*holding // by channel, if other hosts share the store
+}
+
+// queued is a reply in its queue.
+type queued struct {
+	mailbox.OutboxRow
+	in *holding // in which it was queued
+}
+
+// holding is the time in which the host owns a channel. Another host may have sent what was queued in an earlier one.
+type holding struct {
+	known map[string]bool // keys of the replies that are queued or under way
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -60,7 +95,10 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	if cfg.SendTimeout == 0 {
 		cfg.SendTimeout = 3 * time.Minute
 	}
-	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{}), waiting: map[string]int{}}
+	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{}), waiting: map[string]int{}, holdings: map[string]*holding{}}
+	if cfg.Ownership == nil {
+		o.cfg.Ownership = alone{}
+	}
 	if cfg.Drafts != nil {
 		o.drafts = newDrafts(cfg.Drafts, cfg.Log)
 	}
@@ -75,9 +113,12 @@ func (o *Outbox) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	rows, err := o.cfg.Store.UnsentOutbox(ctx)
-	if err != nil {
-		return fmt.Errorf("load outbox: %w", err)
+	var rows []mailbox.OutboxRow
+	if !o.cfg.Ownership.Shared() { // otherwise they are loaded with their channels
+		var err error
+		if rows, err = o.cfg.Store.UnsentOutbox(ctx); err != nil {
+			return fmt.Errorf("load outbox: %w", err)
+		}
 	}
 	o.load(rows)
 	return o.queues.Run(ctx)
@@ -115,8 +156,15 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 
 // queue puts a reply into the queue of its conversation; o.mu is held.
 func (o *Outbox) queue(r mailbox.OutboxRow) {
+	in := o.holdings[r.Reply.Channel]
+	if in != nil {
+		if in.known[r.Reply.Key] {
+			return
+		}
+		in.known[r.Reply.Key] = true
+	}
 	o.waiting[r.Reply.Channel]++
-	o.queues.Push(string(r.Reply.ConversationKey()), r)
+	o.queues.Push(string(r.Reply.ConversationKey()), queued{r, in})
 }
 
 // Waiting counts the undelivered replies of each channel.
@@ -127,9 +175,12 @@ func (o *Outbox) Waiting() map[string]int {
 }
 
 // settled removes a reply from the count of Waiting.
-func (o *Outbox) settled(r mailbox.OutboxRow) {
+func (o *Outbox) settled(r queued) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if r.in != nil {
+		delete(r.in.known, r.Reply.Key)
+	}
 	if o.waiting[r.Reply.Channel]--; o.waiting[r.Reply.Channel] == 0 {
 		delete(o.waiting, r.Reply.Channel)
 	}
@@ -183,11 +234,40 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 }
 
 // deliver sends the first reply of a conversation, and returns the others when it is settled.
-func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow) []mailbox.OutboxRow {
-	d := delivery{Outbox: o, row: rows[0]}
+func (o *Outbox) deliver(ctx context.Context, _ string, rows []queued) []queued {
+	r := rows[0]
+	work, done, err := o.cfg.Ownership.Enter(ctx, store.ChannelOwner(r.Reply.Channel), func(ctx context.Context) error { return o.begin(ctx, r.Reply.Channel) })
+	switch {
+	case errors.Is(err, store.ErrOwned), store.Settled(err): // its owner finds it in the store
+		o.settled(r)
+		return rows[1:]
+	case err != nil:
+		if ctx.Err() == nil {
+			o.cfg.Log.Error("cannot claim a channel; trying again", "channel", r.Reply.Channel, "error", err)
+			d := delivery{Outbox: o, row: r.OutboxRow}
+			d.pause(ctx, time.Second)
+		}
+		return rows
+	}
+	defer done()
+	if o.cfg.Ownership.Shared() && o.holding(r.Reply.Channel) != r.in { // it was loaded again
+		o.settled(r)
+		return rows[1:]
+	}
+	last, over := o.sendOne(work, r.OutboxRow)
+	if !over && ctx.Err() != nil {
+		return nil
+	}
+	o.settled(queued{last, r.in})
+	return rows[1:]
+}
+
+// sendOne sends a reply. It returns its last state, and whether it is settled; otherwise ctx has ended.
+func (o *Outbox) sendOne(ctx context.Context, r mailbox.OutboxRow) (last mailbox.OutboxRow, over bool) {
+	d := delivery{Outbox: o, row: r}
 	for wait := left(d.row, o.cfg.Now()); ; {
 		if d.pause(ctx, wait); ctx.Err() != nil {
-			return nil
+			return d.row, false
 		}
 		var done bool
 		var err error
@@ -195,18 +275,74 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow
 		switch {
 		case store.Settled(err):
 			d.logger().Error("outbox row was settled elsewhere", "error", err)
-			o.settled(d.row)
-			return rows[1:]
+			return d.row, true
 		case err != nil: // the host ends
-			return nil
+			return d.row, false
 		case done:
 			if d.row.State == mailbox.OutboxDead {
 				d.logger().Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
 			}
-			o.settled(d.row)
-			return rows[1:]
+			return d.row, true
 		}
 	}
+}
+
+func (o *Outbox) holding(channel string) *holding {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.holdings[channel]
+}
+
+// begin begins a holding: it loads what is unsent over a channel that has become this host's.
+func (o *Outbox) begin(ctx context.Context, channel string) error {
+	o.mu.Lock()
+	o.holdings[channel] = &holding{known: map[string]bool{}}
+	o.mu.Unlock()
+	if o.drafts != nil {
+		if err := o.drafts.reload(ctx); err != nil {
+			return err
+		}
+	}
+	return o.TakeUp(ctx, channel)
+}
+
+// TakeUp queues the replies over a channel that are in the store, for example those that another host has written.
+func (o *Outbox) TakeUp(ctx context.Context, channel string) error {
+	rows, err := o.cfg.Store.UnsentOutbox(ctx)
+	if err != nil {
+		return fmt.Errorf("load the outbox: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range rows {
+		if r.Reply.Channel == channel {
+			o.queue(r)
+		}
+	}
+	return nil
+}
+
+// Look queues the unsent replies over channels that this host could claim, so that it does.
+func (o *Outbox) Look(ctx context.Context, holds func(store.OwnerKey) bool) error {
+	rows, err := o.cfg.Store.UnsentOutbox(ctx)
+	if err != nil {
+		return fmt.Errorf("load the outbox: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range rows {
+		if !holds(store.ChannelOwner(r.Reply.Channel)) {
+			o.queue(r)
+		}
+	}
+	return nil
+}
+
+// Lost forgets what is in memory for a channel that another host has claimed.
+func (o *Outbox) Lost(channel string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.holdings, channel)
 }
 
 // left returns the rest of the pause of a loaded row. The clock may have been set back since: a pause is never longer than when it
@@ -291,6 +427,9 @@ func (d *delivery) saveSent(ctx context.Context, next mailbox.OutboxRow) error {
 // have been sent".
 func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, err error) {
 	s, err := d.sender(ctx, d.row.Reply.Channel)
+	if err == nil {
+		err = d.cfg.Ownership.Begin(ctx) // before a draft is completed or an earlier message amended; send asks again
+	}
 	if err != nil {
 		return false, 0, err
 	}
@@ -373,6 +512,10 @@ const noteUnknown = string(message.Unknown)
 const maxResends = 10
 
 func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.Delivery {
+	if err := o.cfg.Ownership.Begin(ctx); err != nil {
+		o.cfg.Log.Warn("a reply is not sent, because another host has its channel", "channel", r.Channel, "error", err)
+		return message.Delivery{Outcome: message.NotSent}
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout+time.Duration(len(r.Attachments))*time.Minute)
 	defer cancel()
 	res, err := s.Send(ctx, r)

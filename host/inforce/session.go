@@ -1,9 +1,13 @@
 package inforce
 
 import (
+	"context"
+
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/command"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -20,4 +24,25 @@ func (g *Generation) Session(now agent.Summary, m message.Message) command.Sessi
 		s.Tiers, s.OwnModel = assemble.Tiers(a), a.Kind == "cli"
 	}
 	return s
+}
+
+// Scopes gives commands the conversation scopes of a runner, as the configuration in force has them.
+type Scopes struct {
+	Current *Current
+	Runner  *agent.Runner
+}
+
+var _ command.Scopes = Scopes{}
+
+// Look implements command.Scopes.
+func (s Scopes) Look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
+	g := s.Current.Load()
+	now, err := s.Runner.Summary(ctx, g.Generation, scope, m)
+	return g.Session(now, m), err
+}
+
+// Compact implements command.Scopes.
+func (s Scopes) Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (c command.Compaction, err error) {
+	c.Text, c.Summary, c.Applied, err = s.Runner.Compact(ctx, s.Current.Load().Generation, at, row.Message, mailbox.CommandTurn(row.ID))
+	return c, err
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -10,6 +12,9 @@ import (
 // ErrFenced is returned for a write of a host that has been replaced, or for a key that another host has taken. Nothing was written. It
 // does not match ErrConflict: the row may be in the state that the call needs.
 var ErrFenced = errors.New("another host has taken over")
+
+// ErrOwned is returned for a key that another host owns, which is alive.
+var ErrOwned = errors.New("another host owns it")
 
 // Settled reports whether a write failed because somebody else has settled the matter: its row is in another state, or another host has
 // taken over. Trying again does not help then.
@@ -25,6 +30,7 @@ type OwnerKey string
 const (
 	ScheduleOwner OwnerKey = "schedules" // due runs
 	UpkeepOwner   OwnerKey = "upkeep"    // retention
+	MemoryOwner   OwnerKey = "memory"    // facts taken from turns
 )
 
 // ConversationOwner returns the key of a conversation's turns, of the messages that they answer, and of the approvals that they wait
@@ -34,7 +40,14 @@ func ConversationOwner(k message.ConversationKey) OwnerKey {
 }
 
 // ChannelOwner returns the key of the deliveries over a channel instance.
-func ChannelOwner(instance string) OwnerKey { return OwnerKey("channel " + instance) }
+func ChannelOwner(instance string) OwnerKey { return OwnerKey(channelPrefix + instance) }
+
+const channelPrefix = "channel "
+
+// Channel returns the channel instance of a key that ChannelOwner returned.
+func (k OwnerKey) Channel() (instance string, is bool) {
+	return strings.CutPrefix(string(k), channelPrefix)
+}
 
 // Owner is the host that may write for a key.
 type Owner struct {
@@ -44,13 +57,97 @@ type Owner struct {
 	Epoch int64
 }
 
+// WithEpoch returns a context whose writes are made only while this host owns a key in the given epoch; otherwise they return ErrFenced.
+// So work that was begun before the key was lost writes nothing, even if the host has claimed the key again since.
+func WithEpoch(ctx context.Context, key OwnerKey, epoch int64) context.Context {
+	return context.WithValue(ctx, epochKey{}, keyEpoch{key, epoch})
+}
+
+// EpochIn returns what WithEpoch has put into a context.
+func EpochIn(ctx context.Context) (key OwnerKey, epoch int64, is bool) {
+	e, is := ctx.Value(epochKey{}).(keyEpoch)
+	return e.key, e.epoch, is
+}
+
+type epochKey struct{}
+
+type keyEpoch struct {
+	key   OwnerKey
+	epoch int64
+}
+
+// Lease is what a host says when it renews its lease.
+type Lease struct {
+	// Term is how long the host counts as alive from now on, by the clock of the store.
+	Term time.Duration
+	// Address, Version and Digests say where other hosts reach it, and what it runs.
+	Address, Version, Digests string
+	// Heard are the signals that the host has acted on. They are not sent again.
+	Heard []int64
+}
+
+// Renewal is what a host learns when it renews its lease.
+type Renewal struct {
+	// Wait is how long the host must not act yet, because a previous incarnation of it that was not stopped may still act.
+	Wait time.Duration
+	// Alive are the ids of the hosts that are alive, sorted, with this one.
+	Alive []string
+	// Control grows with each change that all hosts must learn of: the kill switch, pairings, elevated mode, and
+	// answers to requests for approval.
+	Control int64
+	// Signals are those that have not been heard, oldest first.
+	Signals []Signal
+}
+
+// SignalKind says what a host is told.
+type SignalKind string
+
+// The kinds of signals.
+const (
+	SignalWork   SignalKind = "work"   // another host has written something that the owner of the key has to take up
+	SignalLost   SignalKind = "lost"   // another host has claimed the key
+	SignalVacant SignalKind = "vacant" // another host has given up all its keys
+	// SignalControl says that Renewal.Control has grown.
+	SignalControl SignalKind = "control"
+)
+
+// Signal is what another host wants the owner of a key to know. Signals only save time: one that is never read does no harm, because
+// a host that claims a key looks for its work.
+type Signal struct {
+	ID   int64
+	Kind SignalKind
+	Key  OwnerKey // empty if it is about no key
+	// Epoch is that of the new owner, for SignalLost.
+	Epoch int64
+}
+
 // Owners records which host may write for which key. An opened Store is one incarnation of a host: opening it fences out the previous
 // one, and every commit checks that the incarnation is current and that the host owns the key. Data without an OwnerKey may be written
 // by every host that is not fenced out.
+//
+// A host that shares the store with others renews a lease, and is alive while that lasts. Only the keys of hosts that are not alive can be
+// claimed. Leases never make a write valid: commits compare incarnation, owner and epoch, and no time.
+//
+// A back end that can lose acknowledged commits, by a failover to a replica that lags, must afterwards fence out every incarnation that
+// was opened before, and let every host count as alive for one more term: its lease may be among what was lost.
 type Owners interface {
+	// Shared reports whether other hosts may have the store open. If not, this host owns everything and need not renew a lease.
+	Shared() bool
+	// Renew extends the lease of this host.
+	Renew(ctx context.Context, l Lease) (Renewal, error)
+	// Signaled reports whether there are signals that Renew has not been told as heard.
+	Signaled(ctx context.Context) (bool, error)
 	// Owner returns the owner of a key.
 	Owner(ctx context.Context, key OwnerKey) (Owner, error)
-	// Take makes this host the owner of a key. A host that had the key before and lost it must first end its work for it, because its
-	// own earlier writes would be accepted again.
+	// Claim makes this host the owner of a key unless it is that already, and returns the owner. It returns ErrOwned, and the owner, if
+	// that is another host and alive. AppendInbox claims the message's conversation in the same way, or signals work to its owner.
+	Claim(ctx context.Context, key OwnerKey) (Owner, error)
+	// Take is like Claim even if the owner is alive. A host that had the key before and lost it must first end its work for it, because
+	// its own earlier writes would be accepted again if they are made without WithEpoch.
 	Take(ctx context.Context, key OwnerKey) (Owner, error)
+	// Release gives up a key that this host owns, so that any host can claim it. The host must have ended its work for it.
+	Release(ctx context.Context, key OwnerKey) error
+	// Leave gives up all keys and the lease, and signals that to the other hosts. The host must have ended its work. While a previous
+	// incarnation may still act it only shortens the lease to that time.
+	Leave(ctx context.Context) error
 }

@@ -114,12 +114,8 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Service{cfg: cfg, rows: map[message.SenderKey]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
-	rows, err := cfg.Store.ListPairings(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read pairings: %w", err)
-	}
-	for _, p := range rows {
-		d.rows[p.Sender] = p
+	if err := d.Refresh(ctx); err != nil {
+		return nil, err
 	}
 	guesses, err := cfg.Store.ListGuesses(ctx)
 	if err != nil {
@@ -128,8 +124,29 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	for _, g := range guesses {
 		d.guesses[g.Guesser] = g
 	}
-	d.publish()
 	return d, nil
+}
+
+// Refresh reads the pairings again, which another host may have changed. It ends what runs for those who are not paired any more.
+func (d *Service) Refresh(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rows, err := d.cfg.Store.ListPairings(ctx)
+	if err != nil {
+		return fmt.Errorf("read pairings: %w", err)
+	}
+	before := d.rows
+	d.rows = map[message.SenderKey]pairings.Pairing{}
+	for _, p := range rows {
+		d.rows[p.Sender] = p
+	}
+	d.publish()
+	for sender, p := range before {
+		if p.State == pairings.Paired && d.rows[sender].State != pairings.Paired {
+			d.cfg.Turns.StopFor(sender)
+		}
+	}
+	return nil
 }
 
 // Role implements route.Pairings.

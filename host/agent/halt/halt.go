@@ -71,14 +71,38 @@ func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
 		return err
 	}
 	k.now.Store(&h)
-	k.announce(on)
-	if on {
+	k.apply(h)
+	return nil
+}
+
+// Refresh takes over a change that another host has made.
+func (k *Switch) Refresh(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h, err := k.store.Halt(ctx)
+	if err != nil {
+		return fmt.Errorf("read the kill switch: %w", err)
+	}
+	before := k.now.Load().On
+	if h == *k.now.Load() {
+		return nil
+	}
+	k.now.Store(&h)
+	if h.On != before {
+		k.apply(h)
+	}
+	return nil
+}
+
+// apply carries out a change; k.mu is held.
+func (k *Switch) apply(h turnlog.Halt) {
+	k.announce(h.On)
+	if h.On {
 		k.turns.Halt()
 	} else {
 		k.turns.Resume()
 	}
-	k.log.Warn("kill switch", "on", on, "by", by, "reason", reason)
-	return nil
+	k.log.Warn("kill switch", "on", h.On, "by", h.By, "reason", h.Reason)
 }
 
 // Thrown returns a channel that is closed once the switch is on.

@@ -75,6 +75,9 @@ func (s *Store) start(ctx context.Context) error {
 	return nil
 }
 
+// Shared implements store.Owners.
+func (s *Store) Shared() bool { return !s.session.alone }
+
 // Shrink implements store.Pruning. The server does that by itself.
 func (s *Store) Shrink(context.Context) (int64, error) { return 0, nil }
 

@@ -134,8 +134,8 @@ func (s *session) readOwnership() error {
 	if err := s.flush(nil, nil); err != nil {
 		return err
 	}
-	taken := map[store.OwnerKey]string{}
-	err := s.flush(&queued{text: "SELECT key, host FROM owners"}, func(r pgx.BatchResults) error {
+	taken := map[store.OwnerKey]sqlstore.Taken{}
+	err := s.flush(&queued{text: ownership, args: []any{s.host}}, func(r pgx.BatchResults) error {
 		found, err := r.Query()
 		if err != nil {
 			return err
@@ -143,10 +143,13 @@ func (s *session) readOwnership() error {
 		defer found.Close()
 		for found.Next() {
 			var key, host string
-			if err := found.Scan(&key, &host); err != nil {
+			var epoch int64
+			if err := found.Scan(&s.own.Epoch, &s.own.Member, &key, &host, &epoch); err != nil {
 				return err
 			}
-			taken[store.OwnerKey(decodeText(key))] = host
+			if key != "" {
+				taken[store.OwnerKey(decodeText(key))] = sqlstore.Taken{Host: decodeText(host), Epoch: epoch}
+			}
 		}
 		return found.Err()
 	})
@@ -158,7 +161,9 @@ func (s *session) readOwnership() error {
 }
 
 const (
-	fence = "SELECT fence($1, $2, $3, $4)" // see the migrations
+	// ownership has a row without a key if no key has moved.
+	ownership = "SELECT h.epoch, h.expires > 0, coalesce(o.key, ''), coalesce(o.host, ''), coalesce(o.epoch, 0) FROM hosts h LEFT JOIN owners o ON true WHERE h.id = $1"
+	fence     = "SELECT fence($1, $2, $3, $4)" // see the migrations
 	// exclude waits for the transactions of all hosts, in an order in which no two of them wait for each other.
 	exclude = "SELECT count(*) FROM (SELECT id FROM hosts ORDER BY id FOR NO KEY UPDATE) AS h"
 	// moved makes all hosts read what they own before their next commit.
@@ -403,7 +408,7 @@ func (s *session) enter(ctx context.Context) (sqlstore.Ownership, error) {
 	own := sqlstore.NewIncarnation(s.host)
 	s.incarnation = own.Incarnation
 	_, err := s.conn.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch) VALUES ($1, $2, 1)
-		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1`, s.host, s.incarnation)
+		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = hosts.expires`, s.host, s.incarnation)
 	return own, err
 }
 

@@ -59,7 +59,7 @@ func (s *session) enter(host string) (sqlstore.Ownership, error) {
 	err := s.Exec("PRAGMA synchronous = NORMAL")
 	if err == nil {
 		err = s.Exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
-			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1`, host, own.Incarnation)
+			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires`, host, own.Incarnation)
 	}
 	return own, errors.Join(err, s.Exec("PRAGMA synchronous = FULL"))
 }
@@ -114,22 +114,23 @@ func (s *session) confirm(own *sqlstore.Ownership) error {
 		return nil
 	}
 	var incarnation string
-	if err := s.Row("SELECT incarnation FROM hosts WHERE id = ?", []any{own.Host}, &incarnation); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := s.Row("SELECT incarnation, epoch, expires > 0 FROM hosts WHERE id = ?", []any{own.Host}, &incarnation, &own.Epoch, &own.Member)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	rows, err := s.Query("SELECT key, host FROM owners")
+	rows, err := s.Query("SELECT key, host, epoch FROM owners")
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	taken := map[store.OwnerKey]string{}
+	taken := map[store.OwnerKey]sqlstore.Taken{}
 	for rows.Next() {
 		var key store.OwnerKey
-		var host string
-		if err := rows.Scan(&key, &host); err != nil {
+		var t sqlstore.Taken
+		if err := rows.Scan(&key, &t.Host, &t.Epoch); err != nil {
 			return err
 		}
-		taken[key] = host
+		taken[key] = t
 	}
 	own.Read, own.Taken, own.Fenced, s.version = true, taken, incarnation != own.Incarnation, version
 	return rows.Err()

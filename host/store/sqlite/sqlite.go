@@ -25,6 +25,7 @@ import (
 type Store struct {
 	*sqlstore.Store
 	lock    *os.File
+	shared  bool // by other hosts
 	session *session
 	read    *sql.DB
 }
@@ -49,6 +50,23 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Join opens the database of a folder beside other hosts of this process. The folder is not locked: Join is for tests of hosts that share
+// a store.
+func Join(ctx context.Context, dir, host string) (*Store, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{lock: lock, shared: true}
+	if err := s.open(ctx, filepath.Join(dir, "flynn.db"), host); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Shared implements store.Owners.
+func (s *Store) Shared() bool { return s.shared }
 
 func (s *Store) open(ctx context.Context, path, host string) error {
 	if err := vanished(s.lock, path); err != nil {

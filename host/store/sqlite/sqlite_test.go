@@ -51,16 +51,11 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		return func(host string) store.Store {
-			// Without the lock, which lets one process in at a time.
-			lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+			s, err := Join(t.Context(), dir, host)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &Store{lock: lock}
 			c.Cleanup(func() { s.Close() })
-			if err := s.open(t.Context(), filepath.Join(dir, "flynn.db"), host); err != nil {
-				t.Fatal(err)
-			}
 			return s
 		}
 	})

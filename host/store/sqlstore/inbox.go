@@ -21,12 +21,15 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state mailbo
 	}
 	var row mailbox.InboxRow
 	var fresh bool
-	err = s.writer.write(ctx, func(w *writer) error {
+	err = s.writer.writeEither(ctx, func(w *writer) error {
 		row, fresh = mailbox.InboxRow{Message: m, State: state, Note: note}, false
 		err := w.row("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
 			[]any{m.Channel, m.EventID, body, state, note}, &row.ID)
 		if fresh = err == nil; fresh {
 			w.touchConversation(m.ConversationKey(), m.SenderKey())
+		}
+		if fresh && (state == mailbox.InboxNew || state == mailbox.InboxNoted) {
+			return w.summon(store.ConversationOwner(m.ConversationKey()))
 		}
 		if fresh || !errors.Is(err, sql.ErrNoRows) {
 			return err

@@ -61,9 +61,13 @@ func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte
 		if err != nil {
 			return nil, err
 		}
-		if n == 1 {
-			fresh = append(fresh, r)
+		if n == 0 {
+			continue
 		}
+		if err := w.poke(store.ChannelOwner(r.Channel)); err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, r)
 	}
 	return fresh, nil
 }

@@ -15,24 +15,51 @@ import (
 type Ownership struct {
 	Host, Incarnation string
 
-	Read   bool                      // the fields below are valid
-	Fenced bool                      // another incarnation of the host writes
-	Taken  map[store.OwnerKey]string // the owner of each taken key
+	Read   bool  // the fields below are valid
+	Fenced bool  // another incarnation of the host writes
+	Epoch  int64 // of the host
+	Member bool  // the host has renewed its lease
+	Taken  map[store.OwnerKey]Taken
+}
+
+// Taken is the row of a key that has moved.
+type Taken struct {
+	Host  string // empty if the key was released
+	Epoch int64
 }
 
 // all reports whether the host owns everything, because no other host has taken a key.
 func (o *Ownership) all() bool { return len(o.Taken) == 0 && o.Host == store.DefaultHost }
 
+// epochOf returns the epoch in which the host owns a key.
+func (o *Ownership) epochOf(key store.OwnerKey) (epoch int64, is bool) {
+	t, taken := o.Taken[key]
+	if !taken {
+		t.Host = store.DefaultHost
+	}
+	return t.Epoch + o.Epoch, t.Host == o.Host
+}
+
 // owns returns store.ErrFenced unless the host owns a key.
 func (w *writer) owns(key store.OwnerKey) error {
-	host, taken := w.own.Taken[key]
-	if !taken {
-		host = store.DefaultHost
-	}
-	if host != w.own.Host {
+	if _, is := w.own.epochOf(key); !is {
 		return fmt.Errorf("%s: %w", key, store.ErrFenced)
 	}
 	return nil
+}
+
+// within restricts a write to the epoch of its context.
+func within(ctx context.Context, do func(*writer) error) func(*writer) error {
+	key, epoch, restricted := store.EpochIn(ctx)
+	if !restricted {
+		return do
+	}
+	return func(w *writer) error {
+		if now, is := w.own.epochOf(key); !is || now != epoch {
+			return fmt.Errorf("%s: %w", key, store.ErrFenced)
+		}
+		return do(w)
+	}
 }
 
 // owned restricts a write to the owner of a key.
@@ -81,27 +108,4 @@ func scanOwner(scan func(...any) error) (o store.Owner, err error) {
 // Owner implements store.Owners.
 func (s *Store) Owner(ctx context.Context, key store.OwnerKey) (store.Owner, error) {
 	return one(ctx, s.read, scanOwner, selectOwner, key, store.DefaultHost)
-}
-
-// Take implements store.Owners.
-func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
-	err = s.writer.writeAlone(ctx, func(w *writer) error {
-		w.over = append(w.over, func() { w.own.Read = false })
-		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) }
-		before, err := scanOwner(read)
-		if err != nil {
-			return err
-		}
-		err = w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
-			ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.Host, before.Epoch)
-		if err != nil {
-			return err
-		}
-		o, err = scanOwner(read)
-		return err
-	})
-	if err != nil {
-		return store.Owner{}, fmt.Errorf("take %s: %w", key, err)
-	}
-	return o, nil
 }

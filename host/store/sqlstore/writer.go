@@ -37,6 +37,7 @@ type writer struct {
 	end        atEnd
 
 	own       Ownership // used by the holder only, too
+	alone     bool      // the transaction excludes those of all hosts
 	committed bell
 	scopes    knownScopes
 }
@@ -56,12 +57,24 @@ const patience = 5 * time.Millisecond
 
 // write runs do in a transaction and returns when it is on stable storage. If ctx ends while waiting, the write may still happen.
 func (w *writer) write(ctx context.Context, do func(*writer) error) error {
-	return w.writeOp(ctx, &op{do: do})
+	return w.writeOp(ctx, &op{do: within(ctx, do)})
 }
 
 // writeAlone is like write, in a transaction that excludes those of all hosts.
 func (w *writer) writeAlone(ctx context.Context, do func(*writer) error) error {
-	return w.writeOp(ctx, &op{do: do, exclusive: true})
+	return w.writeOp(ctx, &op{do: within(ctx, do), exclusive: true})
+}
+
+// errAlone is returned by a write that has to be made by writeAlone.
+var errAlone = errors.New("the write has to exclude those of all hosts")
+
+// writeEither is like write, and like writeAlone where do needs that.
+func (w *writer) writeEither(ctx context.Context, do func(*writer) error) error {
+	err := w.write(ctx, do)
+	if errors.Is(err, errAlone) {
+		err = w.writeAlone(ctx, do)
+	}
+	return err
 }
 
 func (w *writer) writeOp(ctx context.Context, o *op) error {
@@ -86,7 +99,7 @@ func (w *writer) writeOp(ctx context.Context, o *op) error {
 
 // writePatiently is like write for data whose loss would do no harm: it waits a little, to be committed with others.
 func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) error {
-	o := &op{do: do}
+	o := &op{do: within(ctx, do)}
 	if err := w.enqueue(o); err != nil {
 		return err
 	}
@@ -177,7 +190,8 @@ func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return // another goroutine took them
 	}
-	err := w.session.Transaction(&w.own, group[0].exclusive, func() (err error) {
+	w.alone = group[0].exclusive
+	err := w.session.Transaction(&w.own, w.alone, func() (err error) {
 		w.end = atEnd{}
 		if group, err = w.together(group); err != nil {
 			return err

@@ -117,6 +117,12 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"what one host takes the other cannot write", takenOne},
 		{"an epoch only grows", epochsGrow},
 		{"hosts come, take and write in any order", anyOrder},
+		{"only keys of the dead are claimed", claims},
+		{"work of an earlier epoch writes nothing", earlierEpochs},
+		{"the owner of a key hears of its work", signals},
+		{"a host waits until its predecessor cannot act", waitsForItself},
+		{"what all hosts must know is counted", controls},
+		{"a host that was replaced is no member", fencedMembers},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, shared) })
 	}

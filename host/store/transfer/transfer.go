@@ -33,8 +33,8 @@ var tables = []string{
 	"marks", "signin_codes", "signins", "said", "titles", "keyed",
 }
 
-// left are the tables of SQLite that are not copied.
-var left = []string{"changes", "changes_kept", "written_by"}
+// left are the tables that are not copied.
+var left = []string{"changes", "changes_kept", "written_by", "signals", "control"}
 
 // hosts has a row from the start.
 const hosts = "hosts"

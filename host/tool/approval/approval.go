@@ -106,6 +106,12 @@ func New(c Config) (*Service, error) {
 	return &Service{config: c, changed: make(chan struct{})}, nil
 }
 
+// Refresh makes those who wait for decisions look again, because another process may have decided.
+func (s *Service) Refresh(context.Context) error {
+	s.wake()
+	return nil
+}
+
 // Request writes a request and notifies people. It reuses an open request for the same call of the same turn, such as
 // one from before a restart; an unused grant counts as open.
 func (s *Service) Request(ctx context.Context, ask Ask) (consent.Approval, error) {

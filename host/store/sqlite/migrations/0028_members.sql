@@ -1,0 +1,37 @@
+-- A host that shares the store renews a lease; times are nanoseconds since 1970 by the clock of the store. An incarnation must not act
+-- before the lease of the one before it has expired.
+ALTER TABLE hosts ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN begins INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN address TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN version TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN digests TEXT NOT NULL DEFAULT '';
+
+-- What other hosts want a host to know.
+CREATE TABLE signals (
+  id    INTEGER PRIMARY KEY AUTOINCREMENT,
+  host  TEXT NOT NULL,
+  kind  TEXT NOT NULL,
+  key   TEXT NOT NULL,
+  epoch INTEGER NOT NULL
+);
+CREATE INDEX signals_host ON signals (host);
+
+-- Grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well.
+CREATE TABLE control (
+  id         INTEGER PRIMARY KEY CHECK (id = 1),
+  generation INTEGER NOT NULL
+);
+INSERT INTO control (id, generation) VALUES (1, 0);
+CREATE TRIGGER control_halt_insert AFTER INSERT ON halt BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_halt_update AFTER UPDATE ON halt BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_halt_delete AFTER DELETE ON halt BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_pairings_insert AFTER INSERT ON pairings BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_pairings_update AFTER UPDATE ON pairings BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_pairings_delete AFTER DELETE ON pairings BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_elevations_insert AFTER INSERT ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_elevations_update AFTER UPDATE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_elevations_delete AFTER DELETE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_approvals_update AFTER UPDATE ON approvals BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_signals AFTER UPDATE ON control BEGIN
+  INSERT INTO signals (host, kind, key, epoch) SELECT id, 'control', '', 0 FROM hosts WHERE expires > 0;
+END;

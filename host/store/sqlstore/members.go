@@ -1,0 +1,215 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Claim implements store.Owners.
+func (s *Store) Claim(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
+	return s.obtain(ctx, key, "claim", (*writer).claim)
+}
+
+// Take implements store.Owners.
+func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
+	return s.obtain(ctx, key, "take", (*writer).seize)
+}
+
+func (s *Store) obtain(
+	ctx context.Context, key store.OwnerKey, verb string, do func(*writer, store.OwnerKey, store.Owner) error,
+) (store.Owner, error) {
+	var o store.Owner // may still be written to when the context has ended
+	err := s.writer.writeAlone(ctx, func(w *writer) (err error) {
+		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) }
+		if o, err = scanOwner(read); err != nil {
+			return err
+		}
+		if err = do(w, key, o); err != nil {
+			return err
+		}
+		o, err = scanOwner(read)
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrOwned):
+		return o, fmt.Errorf("%s %s: %w", verb, key, err)
+	case err != nil:
+		return store.Owner{}, fmt.Errorf("%s %s: %w", verb, key, err)
+	}
+	return o, nil
+}
+
+// claim makes the host the owner of a key unless a host that is alive owns it.
+func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
+	if before.Host == w.own.Host {
+		return nil
+	}
+	now, err := w.now()
+	if err != nil {
+		return err
+	}
+	var alive bool
+	if err := w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE id = ? AND expires > ?)", []any{before.Host, now}, &alive); err != nil {
+		return err
+	}
+	if alive {
+		return fmt.Errorf("%s: %w", before.Host, store.ErrOwned)
+	}
+	return w.seize(key, before)
+}
+
+// seize makes the host the owner of a key.
+func (w *writer) seize(key store.OwnerKey, before store.Owner) error {
+	w.over = append(w.over, func() { w.own.Read = false })
+	err := w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
+		ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.Host, before.Epoch)
+	if err != nil || before.Host == w.own.Host {
+		return err
+	}
+	return w.signal(before.Host, store.SignalLost, key, before.Epoch+1)
+}
+
+// summon has a key's owner take up what is being written for it: this host claims the key, or the host that owns it is sent a signal. A host
+// that has no lease does neither.
+func (w *writer) summon(key store.OwnerKey) error {
+	if !w.own.Member || w.owns(key) == nil {
+		return nil
+	}
+	if !w.alone {
+		return errAlone
+	}
+	before, err := scanOwner(func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) })
+	if err == nil {
+		err = w.claim(key, before)
+	}
+	if errors.Is(err, store.ErrOwned) {
+		return w.signal(before.Host, store.SignalWork, key, 0)
+	}
+	return err
+}
+
+// poke sends a signal of work to the owner of a key, unless that is this host.
+func (w *writer) poke(key store.OwnerKey) error {
+	if w.owns(key) == nil {
+		return nil
+	}
+	host := store.DefaultHost
+	if t, taken := w.own.Taken[key]; taken {
+		host = t.Host
+	}
+	return w.signal(host, store.SignalWork, key, 0)
+}
+
+// now returns the time by the clock of the store.
+func (w *writer) now() (now int64, err error) {
+	if w.session.Dialect() == SQLite {
+		return time.Now().UnixNano(), nil
+	}
+	err = w.row("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)", nil, &now)
+	return now, err
+}
+
+// signal leaves a signal for a host that has the store open.
+func (w *writer) signal(host string, kind store.SignalKind, key store.OwnerKey, epoch int64) error {
+	return w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, ?, ? FROM hosts WHERE id = ? AND expires > 0", kind, key, epoch, host)
+}
+
+// Release implements store.Owners.
+func (s *Store) Release(ctx context.Context, key store.OwnerKey) error {
+	err := s.writer.writeAlone(ctx, func(w *writer) error { return w.release("AND key = ?3", key) })
+	if err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	return nil
+}
+
+// release gives up keys of the host. Their epochs stay: the row's no longer counts on that of the host.
+func (w *writer) release(which string, args ...any) error {
+	w.over = append(w.over, func() { w.own.Read = false })
+	return w.exec("UPDATE owners SET host = '', epoch = epoch + ?2 WHERE host = ?1 "+which, append([]any{w.own.Host, w.own.Epoch}, args...)...)
+}
+
+// Leave implements store.Owners.
+func (s *Store) Leave(ctx context.Context) error {
+	err := s.writer.writeAlone(ctx, func(w *writer) error {
+		now, err := w.now()
+		if err != nil {
+			return err
+		}
+		var begins int64
+		if err := w.row("SELECT begins FROM hosts WHERE id = ?", []any{w.own.Host}, &begins); err != nil {
+			return err
+		}
+		if begins > now { // its predecessor may still act
+			return w.exec("UPDATE hosts SET expires = begins WHERE id = ?", w.own.Host)
+		}
+		err = w.release("")
+		if err == nil {
+			err = w.exec("UPDATE hosts SET expires = 0, begins = 0 WHERE id = ?", w.own.Host)
+		}
+		if err == nil {
+			err = w.exec("DELETE FROM signals WHERE host = ?", w.own.Host)
+		}
+		if err == nil {
+			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > ?", store.SignalVacant, now)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("leave the store: %w", err)
+	}
+	return nil
+}
+
+// Renew implements store.Owners.
+func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error) {
+	var r store.Renewal // may still be written to when the context has ended
+	err := s.writer.write(ctx, func(w *writer) error {
+		if !w.own.Member {
+			w.over = append(w.over, func() { w.own.Read = false })
+		}
+		now, err := w.now()
+		if err == nil {
+			err = w.exec("UPDATE hosts SET expires = ?, address = ?, version = ?, digests = ? WHERE id = ?",
+				now+int64(l.Term), l.Address, l.Version, l.Digests, w.own.Host)
+		}
+		for _, id := range l.Heard {
+			if err == nil {
+				err = w.exec("DELETE FROM signals WHERE id = ? AND host = ?", id, w.own.Host)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		var begins int64
+		if err := w.row("SELECT begins, (SELECT generation FROM control) FROM hosts WHERE id = ?", []any{w.own.Host}, &begins, &r.Control); err != nil {
+			return err
+		}
+		r.Wait = max(0, time.Duration(begins-now))
+		r.Alive, err = rowsOf(w, scanText[string], "SELECT id FROM hosts WHERE expires > ? ORDER BY id", now)
+		if err != nil {
+			return err
+		}
+		r.Signals, err = rowsOf(w, func(scan func(...any) error) (v store.Signal, err error) {
+			err = scan(&v.ID, &v.Kind, &v.Key, &v.Epoch)
+			return v, err
+		}, "SELECT id, kind, key, epoch FROM signals WHERE host = ? ORDER BY id LIMIT 1000", w.own.Host)
+		return err
+	})
+	if err != nil {
+		return store.Renewal{}, fmt.Errorf("renew the lease: %w", err)
+	}
+	return r, nil
+}
+
+// Signaled implements store.Owners.
+func (s *Store) Signaled(ctx context.Context) (bool, error) {
+	return one(ctx, s.read, func(scan func(...any) error) (is bool, err error) {
+		err = scan(&is)
+		return is, err
+	}, "SELECT EXISTS (SELECT 1 FROM signals WHERE host = ?)", s.writer.own.Host)
+}
