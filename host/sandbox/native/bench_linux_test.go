@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkNative compares the first command of a session without a pool, and a further one, with a process of the host that runs the same
-// shell. A first command is that of a session which begins when there is a spare process again, one at once that of a session which begins right after
+// shell, and the first one with bubblewrap, where it is installed, which makes the same namespaces for that shell. A first command is that of a session which begins when there is a spare process again, one at once that of a session which begins right after
 // another. Each round takes every side, so that whatever else the machine does concerns them all. It reports medians, of ratios the median of
 // the rounds' own, and the shortest first command, which is what a loaded machine can tell about a quiet one.
 func BenchmarkNative(b *testing.B) {
@@ -29,7 +29,8 @@ func BenchmarkNative(b *testing.B) {
 	}
 	shell := string(found.Stdout[:max(len(found.Stdout)-1, 0)])
 	const each, rest = 5, 20 * time.Millisecond
-	var first, atOnce, again, host, ratio, times []float64
+	bubblewrap, _ := exec.LookPath("bwrap")
+	var first, atOnce, again, host, bwrap, ratio, times []float64
 	took := func(do func() error) float64 {
 		began := time.Now()
 		if err := do(); err != nil {
@@ -60,6 +61,10 @@ func BenchmarkNative(b *testing.B) {
 		for range each {
 			inside = append(inside, took(func() error { _, err := warm.Exec(b.Context(), command); return err }))
 			outside = append(outside, took(exec.Command(shell, "-c", "true").Run))
+			if bubblewrap != "" {
+				bwrap = append(bwrap, took(exec.Command(bubblewrap, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+					"--tmpfs", "/tmp", "--chdir", "/tmp", shell, "-c", "true").Run))
+			}
 		}
 		again, host = append(again, inside...), append(host, outside...)
 		ratio = append(ratio, median(inside)/median(outside))
@@ -71,6 +76,10 @@ func BenchmarkNative(b *testing.B) {
 	b.ReportMetric(median(again), "µs/warm")
 	b.ReportMetric(median(host), "µs/host")
 	b.ReportMetric(median(times), "first/host")
+	if len(bwrap) > 0 {
+		b.ReportMetric(median(bwrap), "µs/bubblewrap")
+		b.ReportMetric(median(first)/median(bwrap), "first/bubblewrap")
+	}
 	b.ReportMetric(median(ratio), "warm/host")
 	b.ReportMetric(0, "ns/op")
 }

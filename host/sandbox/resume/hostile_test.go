@@ -229,7 +229,8 @@ func TestAnswersThatLie(t *testing.T) {
 // Thousands of connections that say nothing, or nonsense, neither keep the host out nor stay.
 func TestFloodBeforeTheHandshake(t *testing.T) {
 	nothingStays(t)
-	e := listen(t, short)
+	soon := Timeouts{Handshake: short.Handshake} // nothing else is expected to time out
+	e := listen(t, soon)
 	stop := make(chan struct{})
 	var flood sync.WaitGroup
 	for range 4 {
@@ -265,7 +266,7 @@ func TestFloodBeforeTheHandshake(t *testing.T) {
 		})
 	}
 	time.Sleep(100 * time.Millisecond)
-	h, err := e.dial(t, e.address, 1, short)
+	h, err := e.dial(t, e.address, 1, soon)
 	if err != nil {
 		t.Fatal(err)
 	}

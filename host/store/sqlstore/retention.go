@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
@@ -31,6 +32,9 @@ var prunings = []struct {
 	{"usage", usages, "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE at < ?1 ORDER BY at LIMIT ?3)"},
 }
 
+// monthly are the tables that Postgres keeps in a partition for each month.
+var monthly = []string{"decisions", "audit", "usage"}
+
 func results(r store.Retention) time.Time   { return r.Results }
 func decisions(r store.Retention) time.Time { return r.Decisions }
 func audit(r store.Retention) time.Time     { return r.Audit }
@@ -49,10 +53,18 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 	if err != nil {
 		return gone, fmt.Errorf("prune messages that no turn has answered: %w", err)
 	}
+	if err := s.addMonths(ctx); err != nil {
+		return gone, err
+	}
 	for _, p := range prunings {
 		upTo := p.upTo(r)
 		if upTo.IsZero() {
 			continue
+		}
+		if n, err := s.dropMonths(ctx, p.table, upTo); err != nil {
+			return gone, err
+		} else if n > 0 {
+			gone[p.table] = n
 		}
 		for {
 			n, err := s.pruneSome(ctx, p.rows, upTo)
@@ -68,6 +80,31 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 		}
 	}
 	return gone, nil
+}
+
+// addMonths adds the partitions of this month and of the next ones.
+func (s *Store) addMonths(ctx context.Context) error {
+	if s.read.Dialect() != Postgres {
+		return nil
+	}
+	err := s.writer.writeAlone(ctx, owned(store.UpkeepOwner, func(w *writer) error { return w.exec("SELECT add_months(?)", nanos(time.Now())) }))
+	if err != nil {
+		return fmt.Errorf("add partitions: %w", err)
+	}
+	return nil
+}
+
+// dropMonths drops the partitions of a table in which everything has expired, and returns how many rows they had. What it leaves is deleted by rows.
+func (s *Store) dropMonths(ctx context.Context, table string, upTo time.Time) (int, error) {
+	if s.read.Dialect() != Postgres || !slices.Contains(monthly, table) {
+		return 0, nil
+	}
+	var n int
+	err := s.writer.writeAlone(ctx, owned(store.UpkeepOwner, func(w *writer) error { return w.row("SELECT drop_months(?, ?)", []any{table, nanos(upTo)}, &n) }))
+	if err != nil {
+		return 0, fmt.Errorf("drop partitions of %s: %w", table, err) // the write may still be running, and uses n
+	}
+	return n, nil
 }
 
 func (s *Store) pruneSome(ctx context.Context, rows string, upTo time.Time) (int, error) {

@@ -42,7 +42,8 @@ func (s *postgresSide) texts(ctx context.Context, query string, args ...any) ([]
 }
 
 func (s *postgresSide) tables(ctx context.Context) ([]string, error) {
-	return s.texts(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY table_name COLLATE \"C\"")
+	return s.texts(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+		ORDER BY relname COLLATE "C"`)
 }
 
 // columns leaves out the columns that only Postgres has: those of generated words, and of hosts that share a database.

@@ -191,6 +191,7 @@ func leaseEpoch(t *T) {
 	leases := wire.NewLeases(5, t.long())
 	p, st := t.leasing(leases)
 	p.connected()
+	st.some(1, true) // it has a lease of epoch 5: it may have said before that it is ready
 	leases.Grant(4, t.long())
 	err, over := st.Ended(t.config.Patience)
 	if !over {

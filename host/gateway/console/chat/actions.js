@@ -15,12 +15,16 @@ export class Actions {
     byId("naming").addEventListener("submit", () => this.named());
     byId("cancel-name").addEventListener("click", () => byId("name-dialog").close());
     const menu = byId("actions");
-    menu.addEventListener("click", (e) => { if (e.target.closest("button")) menu.open = false; });
+    const close = () => {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    };
+    // Before the button does anything: a dialog gives the focus back to what had it, which must not be in a closed menu.
+    menu.addEventListener("click", (e) => { if (e.target.closest("button")) close(); }, true);
     menu.addEventListener("keydown", (e) => {
       if (e.key !== "Escape" || !menu.open) return;
       e.stopPropagation();
-      menu.open = false;
-      menu.querySelector("summary").focus();
+      close();
     });
     addEventListener("pointerdown", (e) => { if (!menu.contains(e.target)) menu.open = false; });
   }

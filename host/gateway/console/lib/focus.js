@@ -7,7 +7,8 @@ let due = 0;
 
 function keep() {
   due = 0;
-  if (!last || document.activeElement !== document.body || last.isConnected && last.disabled) return;
+  const now = document.activeElement;
+  if (!last || now !== document.body && now.checkVisibility() || last.isConnected && last.disabled) return;
   const back = last.isConnected && last.checkVisibility() ? last : document.querySelector("dialog[open] button") ?? byId(byId("chat").hidden ? "room" : "scroll");
   back.focus({ preventScroll: true });
 }
