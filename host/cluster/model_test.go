@@ -103,7 +103,6 @@ type world struct {
 	acted   map[store.OwnerKey]int // order of the latest owner that has begun an effect
 	saved   *truth
 	restore func()
-	settled bool
 }
 
 // process is one start of a host.
