@@ -20,14 +20,14 @@ func CopyStore(ctx context.Context, from, to string, getenv func(string) string,
 	var at [2]database.Location
 	for i, name := range []string{from, to} {
 		if !variableName().MatchString(name) {
-			at[i] = database.At(name, "", "")
+			at[i] = database.At(name, "", "", "")
 			continue
 		}
 		url := getenv(name)
 		if url == "" {
 			return fmt.Errorf("copy the store: environment variable %s is not set: export it, as postgres://USER:PASSWORD@HOST/DATABASE; write ./%s for a folder", name, name)
 		}
-		at[i] = database.At("", name, redact.Secret(url))
+		at[i] = database.At("", name, redact.Secret(url), "")
 	}
 	return transfer.Copy(ctx, at[0], at[1], progress)
 }

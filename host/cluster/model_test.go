@@ -103,7 +103,6 @@ type world struct {
 	acted   map[store.OwnerKey]int // order of the latest owner that has begun an effect
 	saved   *truth
 	restore func()
-	settled bool
 }
 
 // process is one start of a host.
@@ -290,9 +289,6 @@ func (w *world) claim(p *process, key store.OwnerKey) (store.Owner, error) {
 // wrote compares the outcome of a write for a key with what it must be.
 func (w *world) wrote(p *process, key store.OwnerKey, j *job, what string, err error) bool {
 	valid := w.valid(p, key, j.order)
-	if valid && errors.Is(err, store.ErrConflict) && p.jobs[key] != j { // another job has done it since in the same epoch
-		return false
-	}
 	if valid == errors.Is(err, store.ErrFenced) || err != nil && !errors.Is(err, store.ErrFenced) {
 		w.Fatalf("%s of %s for %s, whose owner is %q: valid is %v, error is %v", what, p, key, w.owner(key), valid, err)
 	}
@@ -627,7 +623,7 @@ func (w *world) release(p *process, key store.OwnerKey) {
 	}
 	if err := p.m.Release(context.Background(), key); (err == nil) != (w.current[p.host] == p) {
 		w.Fatalf("%s releases %s: %v", p, key, err)
-	} else if _, is := w.truth.host[key]; is && err == nil && w.owner(key) == p.host {
+	} else if err == nil && w.owner(key) == p.host {
 		w.truth.host[key] = ""
 	}
 }

@@ -44,6 +44,7 @@ func (c *checker) all() {
 	c.telemetry()
 	c.schedules()
 	c.store()
+	c.cluster()
 }
 
 // references checks that each value of a field with the tag ref names an agent or a tier of the file.

@@ -47,6 +47,7 @@ type Config struct {
 	// Clients are the API clients of the frontends openai and mcp.
 	Clients    map[string]Client `toml:"clients"`
 	Store      Store             `toml:"store"`
+	Cluster    Cluster           `toml:"cluster,omitempty"`
 	Retention  Retention         `toml:"retention"`
 	Media      Media             `toml:"media"`
 	Limits     Limits            `toml:"limits"`
@@ -443,12 +444,23 @@ type Store struct {
 	// URLEnv names the variable with the address of a Postgres database, which then has what the file flynn.db has otherwise.
 	URLEnv string `toml:"url_env"`
 	URL    Secret `toml:"-"` // from URLEnv
+	Host   string `toml:"-"` // the name of this host among those that share the store, from Cluster; empty for one that has it alone
 	// MaxAgeHours is the age above which a message is recorded but not answered.
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
 
-// Location returns the folder of the store, and the variable and the address of its database, which are empty for SQLite.
-func (s Store) Location() (dir, variable string, url Secret) { return s.Dir, s.URLEnv, s.URL }
+// Location returns the folder of the store, the variable and the address of its database, which are empty for SQLite, and the name of
+// this host among those that share the database, which is empty for one that has it alone.
+func (s Store) Location() (dir, variable string, url Secret, host string) {
+	return s.Dir, s.URLEnv, s.URL, s.Host
+}
+
+// Cluster has the name of this host among those that share the store: in Host, or in the variable that HostEnv names. Without the table the
+// store is not shared.
+type Cluster struct {
+	Host    string `toml:"host"`
+	HostEnv string `toml:"host_env"`
+}
 
 // Retention is for how many days records are kept that only people read; 0 is for ever.
 type Retention struct {

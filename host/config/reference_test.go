@@ -49,6 +49,10 @@ func checkReference(t *testing.T, src string, raw map[string]any, v reflect.Valu
 	t.Helper()
 	for _, f := range fieldsOf(v.Type()) {
 		value, ok := raw[f.key]
+		if !ok && strings.Contains(src, "\n# ["+at+f.key+"]\n") {
+			checkReference(t, src, nil, v.Field(f.index), at+f.key+".")
+			continue
+		}
 		if !ok {
 			if !strings.Contains(src, "\n# "+f.key+" = ") {
 				t.Errorf("the reference lacks %s%s", at, f.key)

@@ -19,6 +19,8 @@ func startKeys() []startKey {
 	return []startKey{
 		{"store.dir", func(c *Config) any { return &c.Store.Dir }, true},
 		{"store.url_env", func(c *Config) any { return &c.Store.URLEnv }, true},
+		{"cluster.host", func(c *Config) any { return &c.Cluster.Host }, true},
+		{"cluster.host_env", func(c *Config) any { return &c.Cluster.HostEnv }, true},
 		{"store.max_age_hours", func(c *Config) any { return &c.Store.MaxAgeHours }, false},
 		{"media", func(c *Config) any { return &c.Media }, false},
 		{"plugins.dir", func(c *Config) any { return &c.Plugins.Dir }, true},

@@ -43,7 +43,7 @@ func readFields(t reflect.Type) []field {
 	fields := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		key := tag.Get("toml")
+		key := strings.TrimSuffix(tag.Get("toml"), ",omitempty") // for Show
 		if key == "" || key == "-" {
 			continue
 		}

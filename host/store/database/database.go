@@ -23,10 +23,13 @@ type Location struct {
 	Dir      string
 	Variable string // of the environment, which holds URL; "" for SQLite
 	URL      redact.Secret
+	Host     string // the name of this host among those that share the database; "" for one that has its store alone
 }
 
 // At returns a location. The arguments are what config.Store.Location returns.
-func At(dir, variable string, url redact.Secret) Location { return Location{dir, variable, url} }
+func At(dir, variable string, url redact.Secret, host string) Location {
+	return Location{dir, variable, url, host}
+}
 
 // Postgres reports whether the store is in a Postgres database.
 func (l Location) Postgres() bool { return l.Variable != "" }
@@ -43,7 +46,7 @@ func (l Location) address() postgres.Address {
 	return postgres.Address{URL: string(l.URL), Name: l.Variable}
 }
 
-// Open opens the store for the only host that writes to it, and updates its schema.
+// Open opens the store for its host, and updates its schema.
 func (l Location) Open(ctx context.Context) (store.Store, error) {
 	if !l.Postgres() {
 		s, err := sqlite.Open(ctx, l.Dir)
@@ -77,6 +80,9 @@ func (l Location) openPostgres(ctx context.Context) (*postgres.Store, error) {
 			return nil, fmt.Errorf("open store: %s is empty, but there is a store in %s: copy it with: flynn store copy --from %s --to %s, or move %s away",
 				l, l.Dir, l.Dir, l.Variable, filepath.Join(l.Dir, "flynn.db"))
 		}
+	}
+	if l.Host != "" {
+		return postgres.Join(ctx, l.address(), l.Host)
 	}
 	return postgres.Open(ctx, l.address())
 }

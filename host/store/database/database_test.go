@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main{M: m}) }
 func TestEitherDatabaseIsUsedAlike(t *testing.T) {
 	server := postgrestest.Shared(t)
 	for name, at := range map[string]Location{
-		"SQLite":   At(t.TempDir(), "", ""),
-		"Postgres": At(t.TempDir(), "FLYNN_STORE", redact.Secret(server.URL(server.Database(t)))),
+		"SQLite":   At(t.TempDir(), "", "", ""),
+		"Postgres": At(t.TempDir(), "FLYNN_STORE", redact.Secret(server.URL(server.Database(t))), ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -75,12 +75,12 @@ func TestEitherDatabaseIsUsedAlike(t *testing.T) {
 func TestAnEmptyDatabaseBesideAFileIsRefused(t *testing.T) {
 	server := postgrestest.Shared(t)
 	dir := t.TempDir()
-	s, err := At(dir, "", "").Open(t.Context())
+	s, err := At(dir, "", "", "").Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
-	at := At(dir, "FLYNN_STORE", redact.Secret(server.URL(server.Database(t))))
+	at := At(dir, "FLYNN_STORE", redact.Secret(server.URL(server.Database(t))), "")
 	if _, err := at.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "flynn store copy --from "+dir+" --to FLYNN_STORE") {
 		t.Errorf("error is %v", err)
 	}

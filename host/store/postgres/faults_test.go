@@ -299,7 +299,7 @@ func TestChangesAreInTheOrderOfCommits(t *testing.T) {
 	at := Address{server.URL(server.Database(t)), "DB"}
 	var hosts []*Store
 	for _, host := range []string{store.DefaultHost, "other"} {
-		s, err := open(t.Context(), at, host, false)
+		s, err := open(t.Context(), at, &session{host: host})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,18 +30,25 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the database and updates its schema.
+// Open opens the database for the only host that writes to it, and updates its schema. The host takes over what hosts that shared the
+// database have left; while one of them lives, Open returns store.ErrLocked.
 func Open(ctx context.Context, a Address) (*Store, error) {
-	return open(ctx, a, store.DefaultHost, true)
+	return open(ctx, a, &session{host: store.DefaultHost, alone: true, locks: true})
 }
 
-// open opens the database as a host. Unless alone is set, other processes may be the same host, which fences them out.
-func open(ctx context.Context, a Address, host string, alone bool) (_ *Store, err error) {
+// Join opens the database as one of several hosts that share it, and updates its schema. Each host has a name. While another process has
+// that name, or has the database alone, Join returns store.ErrLocked.
+func Join(ctx context.Context, a Address, host string) (*Store, error) {
+	return open(ctx, a, &session{host: host, locks: true})
+}
+
+func open(ctx context.Context, a Address, own *session) (_ *Store, err error) {
 	db, err := newDatabase(ctx, a)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{db: db, session: &session{db: db, host: host, alone: alone, token: time.Now().UnixNano()}}
+	own.db, own.token = db, time.Now().UnixNano()
+	s := &Store{db: db, session: own}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", db.explain(err)), s.Close())
 	}
@@ -59,8 +66,8 @@ func (s *Store) start(ctx context.Context) error {
 	if s.read, err = s.db.connections(ctx); err != nil {
 		return err
 	}
-	if s.db.pooled && s.session.alone {
-		if err := counted(ctx, s.read, s.session.host); err != nil {
+	if s.db.pooled && s.session.locks {
+		if err := s.session.counted(ctx, s.read); err != nil {
 			return err
 		}
 	}
@@ -68,7 +75,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.db.pooled && s.session.alone {
+	if s.db.pooled && s.session.locks {
 		s.present = appear(s.read, own.Host, own.Incarnation)
 	}
 	s.Store = sqlstore.New(s.session, reads{s.read, s.read}, own)
@@ -184,7 +191,7 @@ func OpenTables(ctx context.Context, a Address, create bool) (*Tables, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	t := &Tables{session: &session{db: db, host: store.DefaultHost, alone: true}}
+	t := &Tables{session: &session{db: db, host: store.DefaultHost, alone: true, locks: true}}
 	if err = t.session.connect(); err == nil {
 		t.Conn = t.session.conn
 		if create {
@@ -194,7 +201,10 @@ func OpenTables(ctx context.Context, a Address, create bool) (*Tables, error) {
 		}
 	}
 	if err == nil && db.pooled {
-		err = counted(ctx, t.Conn, store.DefaultHost)
+		err = t.session.counted(ctx, t.Conn)
+	}
+	if err == nil {
+		err = noneAlive(ctx, t.Conn)
 	}
 	if err != nil {
 		t.session.drop()

@@ -58,7 +58,7 @@ func TestConformance(t *testing.T) {
 			}, func(t *testing.T, cl storetest.Cleaner) storetest.Joiner {
 				name := server.Copy(t, template)
 				return func(host string) store.Store {
-					s, err := open(context.Background(), at(name), host, false)
+					s, err := open(context.Background(), at(name), &session{host: host})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +14,14 @@ import (
 // pooler, where no lock lasts longer than a transaction, it counts in its row of hosts; the count grows while it lives, so that no
 // clock is needed. Both only keep two processes from taking the host from each other by mistake: what a process may write is decided by
 // the fence.
+//
+// In the same way a host that has the database alone, and hosts that share it, exclude each other. They lock one more name, those that
+// share it together; and the leases of these are looked at, which last a little longer than the locks.
 
 const (
-	hostLock    = "SELECT pg_try_advisory_lock(hashtextextended('flynn host ' || $1, 0))"
+	// They lock the host, and the database for it alone or for those that share it.
+	lockAlone   = "SELECT pg_try_advisory_lock(hashtextextended('flynn host ' || $1, 0)), pg_try_advisory_lock(hashtextextended('flynn alone', 0))"
+	lockShared  = "SELECT pg_try_advisory_lock(hashtextextended('flynn host ' || $1, 0)), pg_try_advisory_lock_shared(hashtextextended('flynn alone', 0))"
 	lockPause   = 10 * time.Millisecond
 	countPeriod = time.Second
 )
@@ -25,20 +29,52 @@ const (
 // A killed process has the lock until its server process notices; the next one waits that long.
 const lockPatience = 2 * time.Second
 
-var errInUse = fmt.Errorf("%w: stop it, or give this one another database", store.ErrLocked)
+// The errors of a host that another one excludes.
+var (
+	errInUse = fmt.Errorf("%w: stop it, or give this one another database; hosts that share one have a name each, in [cluster] host", store.ErrLocked)
+	errNamed = fmt.Errorf("%w: another process is the host that [cluster] names: stop it, or give this one another name", store.ErrLocked)
+	errAlone = fmt.Errorf("%w: it has no [cluster] in its configuration, and so has the database alone: stop it, and give it a name in [cluster] host", store.ErrLocked)
+)
 
-// lockHost locks the host on a connection of its own. After a connection has broken, its server process may still have the lock, or
-// another incarnation.
-func (s *session) lockHost(ctx context.Context) error {
+// errShared returns the error of a host that wants a database alone which hosts share.
+func errShared(hosts string) error {
+	return fmt.Errorf("%w: hosts that have [cluster] in their configuration share the database%s: stop them and wait until their leases have expired, a few seconds, or give this one a name in [cluster] host",
+		store.ErrLocked, hosts)
+}
+
+// taken returns why a host cannot open the database, if its lock or that of the database is taken.
+func (s *session) taken(host bool) error {
+	switch {
+	case host && s.alone:
+		return errInUse
+	case host:
+		return errNamed
+	case s.alone:
+		return errShared("")
+	}
+	return errAlone
+}
+
+// lock locks the host and the database on a connection of its own. After a connection has broken, its server process may still have the
+// locks, or another incarnation.
+func (s *session) lock(ctx context.Context) error {
+	query := lockShared
+	if s.alone {
+		query = lockAlone
+	}
 	for late := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
-		var locked bool
-		if err := s.conn.QueryRow(ctx, hostLock, s.host).Scan(&locked); err != nil || locked {
+		var host, database bool
+		if err := s.conn.QueryRow(ctx, query, s.host).Scan(&host, &database); err != nil || host && database {
 			return err
 		}
-		if s.incarnation == "" {
-			if time.Now().After(late) {
-				return errInUse
-			}
+		switch {
+		case s.incarnation == "" && time.Now().Before(late):
+			continue
+		case s.incarnation == "":
+			return s.taken(!host)
+		case host && time.Now().After(late):
+			return store.ErrFenced // the locks of its own connection are free, and it was opened in the meantime
+		case host:
 			continue
 		}
 		var incarnation string
@@ -54,19 +90,36 @@ func (s *session) lockHost(ctx context.Context) error {
 	}
 }
 
-// counted waits until the count of a host does not grow, or returns errInUse.
-func counted(ctx context.Context, db querier, host string) error {
-	count := func() (n int64, err error) {
-		err = db.QueryRow(ctx, "SELECT coalesce(max(seen), 0) FROM hosts WHERE id = $1", host).Scan(&n)
-		return n, err
+// noneAlive returns an error if hosts that share the database have leases.
+func noneAlive(ctx context.Context, db querier) error {
+	var hosts string
+	err := db.QueryRow(ctx, "SELECT coalesce(string_agg(id, ', ' ORDER BY id), '') FROM hosts WHERE expires > extract(epoch FROM clock_timestamp()) * 1000000000 AND id <> $1",
+		store.DefaultHost).Scan(&hosts)
+	if err == nil && hosts != "" {
+		err = errShared(" (" + hosts + ")")
 	}
-	before, err := count()
-	if err != nil || before == 0 {
+	return err
+}
+
+// counted waits until neither the count of the host grows, nor that of a host that has the database alone, or returns who counts.
+func (s *session) counted(ctx context.Context, db querier) error {
+	count := func() (own, alone int64, err error) {
+		err = db.QueryRow(ctx, `SELECT coalesce(max(seen) FILTER (WHERE id = $1), 0), coalesce(max(seen) FILTER (WHERE id = $2 AND expires = 0), 0) FROM hosts`,
+			s.host, store.DefaultHost).Scan(&own, &alone)
+		return own, alone, err
+	}
+	own, alone, err := count()
+	if err != nil || own == 0 && alone == 0 {
 		return err
 	}
 	for late := time.Now().Add(5 * countPeriod / 2); time.Now().Before(late); time.Sleep(countPeriod / 4) {
-		if now, err := count(); err != nil || now != before {
-			return errors.Join(err, errInUse)
+		switch own2, alone2, err := count(); {
+		case err != nil:
+			return err
+		case own2 != own:
+			return s.taken(true)
+		case alone2 != alone:
+			return s.taken(false)
 		}
 	}
 	return nil

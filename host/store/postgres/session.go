@@ -26,7 +26,8 @@ type session struct {
 	db          *database
 	host        string
 	incarnation string    // "" before the host has entered
-	alone       bool      // the session holds the lock of the host
+	alone       bool      // no other host may write
+	locks       bool      // no other process may be this host; only in tests one may
 	conn        *pgx.Conn // nil if there is none
 
 	// Of the transaction under way.
@@ -107,6 +108,7 @@ func (s *session) attempt(own *sqlstore.Ownership, exclusive bool, do func() err
 	}
 	if s.conn == nil || s.conn.IsClosed() {
 		if err := s.connect(); err != nil {
+			own.Fenced = errors.Is(err, store.ErrFenced)
 			return err
 		}
 		own.Read = false
@@ -394,8 +396,8 @@ func (s *session) connect() error {
 		return err
 	}
 	s.conn = conn
-	if s.alone && !s.db.pooled {
-		err = s.lockHost(ctx)
+	if s.locks && !s.db.pooled {
+		err = s.lock(ctx)
 	}
 	if err != nil {
 		s.drop()
@@ -403,13 +405,42 @@ func (s *session) connect() error {
 	return err
 }
 
-// enter makes the session that of a new incarnation of its host, which fences out the previous one.
+// enter makes the session that of a new incarnation of its host, which fences out the previous one. A host that has the database alone
+// fences out all others, and takes over what they had.
 func (s *session) enter(ctx context.Context) (sqlstore.Ownership, error) {
 	own := sqlstore.NewIncarnation(s.host)
 	s.incarnation = own.Incarnation
-	_, err := s.conn.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch) VALUES ($1, $2, 1)
+	tx, err := s.conn.Begin(ctx)
+	if err != nil {
+		return own, err
+	}
+	defer tx.Rollback(ctx) // fails after the commit
+	if s.alone {
+		if err := takeAll(ctx, tx); err != nil {
+			return own, err
+		}
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch) VALUES ($1, $2, 1)
 		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = hosts.expires`, s.host, s.incarnation)
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
 	return own, err
+}
+
+func takeAll(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, exclude); err != nil {
+		return err
+	}
+	if err := noneAlive(ctx, tx); err != nil {
+		return err
+	}
+	for _, query := range sqlstore.TakeAll {
+		if _, err := tx.Exec(ctx, query); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drop closes the connection.

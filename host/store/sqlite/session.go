@@ -50,13 +50,21 @@ func newSession(ctx context.Context, path string, fresh bool) (*session, error) 
 	return &session{db: db, conn: conn, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// enter makes the session that of a new incarnation of a host, which fences out the previous one.
+// enter makes the session that of a new incarnation of a host, which fences out the previous one. A host that has the store alone takes
+// over what hosts that shared it have left, in a database from which it was copied.
 //
 // The commit is not flushed: only a crash of the machine can undo it, which the previous incarnation does not survive, and the first
 // flushed commit includes it.
-func (s *session) enter(host string) (sqlstore.Ownership, error) {
+func (s *session) enter(host string, alone bool) (sqlstore.Ownership, error) {
 	own := sqlstore.NewIncarnation(host)
 	err := s.Exec("PRAGMA synchronous = NORMAL")
+	if alone {
+		for _, query := range sqlstore.TakeAll {
+			if err == nil {
+				err = s.Exec(query)
+			}
+		}
+	}
 	if err == nil {
 		err = s.Exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
 			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires`, host, own.Incarnation)

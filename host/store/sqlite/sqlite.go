@@ -93,7 +93,7 @@ func (s *Store) open(ctx context.Context, path, host string) error {
 	if err := s.read.PingContext(ctx); err != nil {
 		return err
 	}
-	own, err := s.session.enter(host)
+	own, err := s.session.enter(host, !s.shared)
 	if err != nil {
 		return fmt.Errorf("take the store over: %w", err)
 	}

@@ -118,19 +118,20 @@ func (w *writer) signal(host string, kind store.SignalKind, key store.OwnerKey, 
 	return w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, ?, ? FROM hosts WHERE id = ? AND expires > 0", kind, key, epoch, host)
 }
 
-// Release implements store.Owners.
+// Release implements store.Owners. The epoch of a key that nobody has is that of its row alone, so that it stays as it was.
 func (s *Store) Release(ctx context.Context, key store.OwnerKey) error {
-	err := s.writer.writeAlone(ctx, func(w *writer) error { return w.release("AND key = ?3", key) })
+	err := s.writer.writeAlone(ctx, func(w *writer) error {
+		if w.owns(key) != nil {
+			return nil
+		}
+		w.over = append(w.over, func() { w.own.Read = false })
+		return w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?, '', ?)
+			ON CONFLICT (key) DO UPDATE SET host = '', epoch = owners.epoch + excluded.epoch`, key, w.own.Epoch)
+	})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	return nil
-}
-
-// release gives up keys of the host. Their epochs stay: the row's no longer counts on that of the host.
-func (w *writer) release(which string, args ...any) error {
-	w.over = append(w.over, func() { w.own.Read = false })
-	return w.exec("UPDATE owners SET host = '', epoch = epoch + ?2 WHERE host = ?1 "+which, append([]any{w.own.Host, w.own.Epoch}, args...)...)
 }
 
 // Leave implements store.Owners.
@@ -147,7 +148,8 @@ func (s *Store) Leave(ctx context.Context) error {
 		if begins > now { // its predecessor may still act
 			return w.exec("UPDATE hosts SET expires = begins WHERE id = ?", w.own.Host)
 		}
-		err = w.release("")
+		w.over = append(w.over, func() { w.own.Read = false })
+		err = w.exec("UPDATE owners SET host = '', epoch = epoch + ? WHERE host = ?", w.own.Epoch, w.own.Host)
 		if err == nil {
 			err = w.exec("UPDATE hosts SET expires = 0, begins = 0 WHERE id = ?", w.own.Host)
 		}

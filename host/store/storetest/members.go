@@ -89,6 +89,36 @@ func claims(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	wantErr(t, second(a.Claim(t.Context(), key)), store.ErrOwned)
 }
 
+// givenUp checks that a host gives up a key that it had from the beginning: another can claim it, and work from before writes nothing.
+func givenUp(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
+	join := shared(t, t)
+	home, a := join(store.DefaultHost), join("a")
+	v := must[setting](t)(settle(t.Context(), home, "irc", "#flynn"))
+	renewed(t, home, alive)
+	seen := map[store.OwnerKey]bool{}
+	for n, w := range fencedWrites {
+		if w.key == nil || seen[w.key(v)] {
+			continue
+		}
+		key := w.key(v)
+		seen[key] = true
+		first := claimed(t, home, key, store.DefaultHost)
+		ctx := store.WithEpoch(t.Context(), key, first.Epoch)
+		check(t, w.do(ctx, home, v, 10*n))
+		check(t, home.Release(t.Context(), key))
+		wantErr(t, w.do(ctx, home, v, 10*n+1), store.ErrFenced)
+		again := claimed(t, home, key, store.DefaultHost)
+		if again.Epoch <= first.Epoch {
+			t.Fatalf("%s: claimed again, the owner is %+v, and was %+v", w.name, again, first)
+		}
+		wantErr(t, w.do(ctx, home, v, 10*n+2), store.ErrFenced)
+		check(t, home.Release(t.Context(), key))
+		renewed(t, a, alive)
+		claimed(t, a, key, "a")
+		wantErr(t, second(home.Claim(t.Context(), key)), store.ErrOwned)
+	}
+}
+
 // earlierEpochs checks that work of an earlier epoch writes nothing, even if the same host owns the key again.
 func earlierEpochs(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)

@@ -119,6 +119,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"hosts come, take and write in any order", anyOrder},
 		{"only keys of the dead are claimed", claims},
 		{"work of an earlier epoch writes nothing", earlierEpochs},
+		{"what a host had from the beginning can be given up", givenUp},
 		{"the owner of a key hears of its work", signals},
 		{"a host waits until its predecessor cannot act", waitsForItself},
 		{"what all hosts must know is counted", controls},

@@ -75,9 +75,9 @@ func TestCopyThereAndBack(t *testing.T) {
 	for name, url := range map[string]func(string) string{"direct": server.URL, "pooled": server.Pooler(t)} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			first := database.At(t.TempDir(), "", "")
-			there := database.At(t.TempDir(), "DB", redact.Secret(url(server.Database(t))))
-			back := database.At(t.TempDir(), "", "")
+			first := database.At(t.TempDir(), "", "", "")
+			there := database.At(t.TempDir(), "DB", redact.Secret(url(server.Database(t))), "")
+			back := database.At(t.TempDir(), "", "", "")
 			s, err := first.Open(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestCopyThereAndBack(t *testing.T) {
 func TestAllTablesAreCopied(t *testing.T) {
 	server := postgrestest.Shared(t)
 	want := slices.Sorted(slices.Values(slices.Concat(tables, left)))
-	for _, at := range []database.Location{database.At(t.TempDir(), "", ""), database.At("", "DB", redact.Secret(server.URL(server.Database(t))))} {
+	for _, at := range []database.Location{database.At(t.TempDir(), "", "", ""), database.At("", "DB", redact.Secret(server.URL(server.Database(t))), "")} {
 		s, err := open(t.Context(), at, true)
 		if err != nil {
 			t.Fatal(err)
@@ -162,11 +162,11 @@ func TestAllTablesAreCopied(t *testing.T) {
 }
 
 func TestCopyRefuses(t *testing.T) {
-	a, b := database.At(t.TempDir(), "", ""), database.At(t.TempDir(), "", "")
+	a, b := database.At(t.TempDir(), "", "", ""), database.At(t.TempDir(), "", "", "")
 	if err := Copy(t.Context(), a, b, nil); err == nil || !strings.Contains(err.Error(), "one of the two must be a folder") {
 		t.Errorf("two folders: %v", err)
 	}
-	if err := Copy(t.Context(), a, database.At("", "DB", ""), nil); err == nil || !strings.Contains(err.Error(), "there is no store") {
+	if err := Copy(t.Context(), a, database.At("", "DB", "", ""), nil); err == nil || !strings.Contains(err.Error(), "there is no store") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
