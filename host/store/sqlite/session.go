@@ -59,7 +59,7 @@ func (s *session) enter(host string) (sqlstore.Ownership, error) {
 	err := s.Exec("PRAGMA synchronous = NORMAL")
 	if err == nil {
 		err = s.Exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
-			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires`, host, own.Incarnation)
+			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires, since = 0`, host, own.Incarnation)
 	}
 	return own, errors.Join(err, s.Exec("PRAGMA synchronous = FULL"))
 }
