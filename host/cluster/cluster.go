@@ -67,6 +67,7 @@ type Member struct {
 	alive    map[string]bool
 	control  int64
 	beats    int
+	idling   idling
 }
 
 // hold is a key that the host owns as far as it knows.
@@ -74,6 +75,7 @@ type hold struct {
 	key   store.OwnerKey
 	epoch int64
 	lost  chan struct{} // closed when the key is lost
+	users int           // work that has begun and not ended; guarded by Member.mu
 	looks sync.Mutex    // held while somebody looks for work that another host left
 	fresh bool          // nobody has; guarded by looks
 }
@@ -97,7 +99,7 @@ func New(c Config) *Member {
 	}
 	return &Member{
 		cfg: c, shared: c.Owners.Shared(), renewed: make(chan struct{}), held: map[store.OwnerKey]*hold{}, claiming: map[*claim]bool{},
-		acted: map[int64]bool{}, alive: map[string]bool{},
+		acted: map[int64]bool{}, alive: map[string]bool{}, idling: newIdling(),
 	}
 }
 
@@ -159,7 +161,7 @@ type holdKey struct{}
 // which the host owns the key. The caller calls done at the end of the work. If the key is new to the host, recover is called first; until
 // it succeeds, it is called by each Enter for the key, one after the other. A nil recover leaves that to others.
 //
-// Enter returns store.ErrOwned if another host owns the key.
+// Enter returns store.ErrOwned if another host owns the key, or if this host gets no keys.
 func (m *Member) Enter(ctx context.Context, key store.OwnerKey, recover func(context.Context) error) (work context.Context, done func(), err error) {
 	if !m.shared {
 		return ctx, func() {}, nil
@@ -168,6 +170,9 @@ func (m *Member) Enter(ctx context.Context, key store.OwnerKey, recover func(con
 		return nil, nil, err
 	}
 	h, err := m.hold(ctx, key)
+	if err == nil {
+		err = m.uses(h)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,6 +188,7 @@ func (m *Member) Enter(ctx context.Context, key store.OwnerKey, recover func(con
 	done = sync.OnceFunc(func() {
 		close(stop)
 		cancel(nil)
+		m.unused(h)
 	})
 	if recover == nil {
 		return work, done, nil
@@ -279,9 +285,12 @@ func (m *Member) Release(ctx context.Context, key store.OwnerKey) error {
 		return nil
 	}
 	m.mu.Lock()
-	m.drop(key)
+	h := m.held[key]
 	m.mu.Unlock()
-	return m.cfg.Owners.Release(ctx, key)
+	if h == nil {
+		return m.cfg.Owners.Release(ctx, key)
+	}
+	return m.release(ctx, h)
 }
 
 // Leave gives up all keys, so that other hosts can take them at once. The host must have ended its work.

@@ -56,17 +56,19 @@ func (m *Member) once(ctx context.Context, key store.OwnerKey, part func(context
 	return over, err
 }
 
-// lapses returns when the lease has lapsed, or ctx has ended.
+// lapses returns when the lease has lapsed or the host gets no keys any more, or ctx has ended.
 func (m *Member) lapses(ctx context.Context) {
 	for {
 		m.mu.Lock()
-		left := m.until.Sub(m.cfg.Now())
+		left, idle := m.until.Sub(m.cfg.Now()), m.idling.begun
 		m.mu.Unlock()
 		if left <= 0 {
 			return
 		}
 		select {
 		case <-time.After(left):
+		case <-idle:
+			return
 		case <-ctx.Done():
 			return
 		}

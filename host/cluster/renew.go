@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
@@ -24,6 +25,11 @@ func (m *Member) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var resting sync.WaitGroup
+	resting.Go(func() { m.rest(ctx) })
+	defer resting.Wait()
+	defer cancel()
 	look := time.NewTicker(m.cfg.Every / 4)
 	defer look.Stop()
 	for {
@@ -117,7 +123,8 @@ func (m *Member) hear(sent time.Time, r store.Renewal, err error) (n news, _ err
 	}
 	lapsed := !m.cfg.Now().Before(m.until) // then a host may have lived and died unseen
 	m.until = sent.Add(m.cfg.Term - m.cfg.Term/margin)
-	n.vacant = m.died(r.Alive) || n.vacant || lapsed || m.beats%sweepEvery == 0
+	again := m.told(r.Idle)
+	n.vacant = (m.died(r.Alive) || n.vacant || lapsed || again || m.beats%sweepEvery == 0) && r.Idle == ""
 	m.beats++
 	n.controlled, m.control = m.beats > 1 && r.Control != m.control, r.Control
 	m.wake()

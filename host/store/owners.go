@@ -92,6 +92,8 @@ type Renewal struct {
 	Wait time.Duration
 	// Alive are the ids of the hosts that are alive, sorted, with this one.
 	Alive []string
+	// Idle says why the host gets no new keys; it must release those that it has as its work for them ends.
+	Idle Idle
 	// Control grows with each change that all hosts must learn of: the kill switch, pairings, elevated mode, and
 	// answers to requests for approval.
 	Control int64
@@ -131,6 +133,7 @@ type Signal struct {
 // A back end that can lose acknowledged commits, by a failover to a replica that lags, must afterwards fence out every incarnation that
 // was opened before, and let every host count as alive for one more term: its lease may be among what was lost.
 type Owners interface {
+	Members
 	// Shared reports whether other hosts may have the store open. If not, this host owns everything and need not renew a lease.
 	Shared() bool
 	// Renew extends the lease of this host.
@@ -140,12 +143,14 @@ type Owners interface {
 	// Owner returns the owner of a key.
 	Owner(ctx context.Context, key OwnerKey) (Owner, error)
 	// Claim makes this host the owner of a key unless it is that already, and returns the owner. It returns ErrOwned, and the owner, if
-	// that is another host and alive. AppendInbox claims the message's conversation in the same way, or signals work to its owner.
+	// that is another host and alive, or if this host gets no keys. AppendInbox claims the message's conversation in the same way, or signals
+	// work to its owner; a host that gets no keys signals it to all others.
 	Claim(ctx context.Context, key OwnerKey) (Owner, error)
 	// Take is like Claim even if the owner is alive. A host that had the key before and lost it must first end its work for it, because
 	// its own earlier writes would be accepted again if they are made without WithEpoch.
 	Take(ctx context.Context, key OwnerKey) (Owner, error)
-	// Release gives up a key that this host owns, so that any host can claim it. The host must have ended its work for it.
+	// Release gives up a key that this host owns, so that any host can claim it, and signals its work to the others if this host gets no
+	// keys. The host must have ended its work for it.
 	Release(ctx context.Context, key OwnerKey) error
 	// Leave gives up all keys and the lease, and signals that to the other hosts. The host must have ended its work. While a previous
 	// incarnation may still act it only shortens the lease to that time.

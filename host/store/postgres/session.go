@@ -421,7 +421,7 @@ func (s *session) enter(ctx context.Context) (sqlstore.Ownership, error) {
 		}
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch) VALUES ($1, $2, 1)
-		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = hosts.expires`, s.host, s.incarnation)
+		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = hosts.expires, since = 0`, s.host, s.incarnation)
 	if err == nil {
 		err = tx.Commit(ctx)
 	}

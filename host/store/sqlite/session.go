@@ -67,7 +67,7 @@ func (s *session) enter(host string, alone bool) (sqlstore.Ownership, error) {
 	}
 	if err == nil {
 		err = s.Exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
-			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires`, host, own.Incarnation)
+			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1, begins = expires, since = 0`, host, own.Incarnation)
 	}
 	return own, errors.Join(err, s.Exec("PRAGMA synchronous = FULL"))
 }

@@ -53,11 +53,15 @@ func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
 		return err
 	}
 	var alive bool
-	if err := w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE id = ? AND expires > ?)", []any{before.Host, now}, &alive); err != nil {
+	var idle store.Idle
+	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE id = ? AND expires > ?), "+idleOf, []any{before.Host, now, w.own.Host}, &alive, &idle)
+	switch {
+	case err != nil:
 		return err
-	}
-	if alive {
+	case alive:
 		return fmt.Errorf("%s: %w", before.Host, store.ErrOwned)
+	case idle != "":
+		return &idleError{idle}
 	}
 	return w.seize(key, before)
 }
@@ -65,6 +69,9 @@ func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
 // seize makes the host the owner of a key.
 func (w *writer) seize(key store.OwnerKey, before store.Owner) error {
 	w.over = append(w.over, func() { w.own.Read = false })
+	if err := w.recordTakeover(key); err != nil {
+		return err
+	}
 	err := w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
 		ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.Host, before.Epoch)
 	if err != nil || before.Host == w.own.Host {
@@ -86,7 +93,10 @@ func (w *writer) summon(key store.OwnerKey) error {
 	if err == nil {
 		err = w.claim(key, before)
 	}
-	if errors.Is(err, store.ErrOwned) {
+	switch {
+	case errors.As(err, new(*idleError)):
+		return w.signalOthers(store.SignalWork, key)
+	case errors.Is(err, store.ErrOwned):
 		return w.signal(before.Host, store.SignalWork, key, 0)
 	}
 	return err
@@ -101,6 +111,9 @@ func (w *writer) poke(key store.OwnerKey) error {
 	if t, taken := w.own.Taken[key]; taken {
 		host = t.Host
 	}
+	if host == "" {
+		return w.signalOthers(store.SignalWork, key) // this host claims it, too, unless it gets no keys
+	}
 	return w.signal(host, store.SignalWork, key, 0)
 }
 
@@ -109,9 +122,11 @@ func (w *writer) now() (now int64, err error) {
 	if w.session.Dialect() == SQLite {
 		return time.Now().UnixNano(), nil
 	}
-	err = w.row("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)", nil, &now)
+	err = w.row("SELECT "+postgresNow, nil, &now)
 	return now, err
 }
+
+const postgresNow = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
 
 // signal leaves a signal for a host that has the store open.
 func (w *writer) signal(host string, kind store.SignalKind, key store.OwnerKey, epoch int64) error {
@@ -125,8 +140,16 @@ func (s *Store) Release(ctx context.Context, key store.OwnerKey) error {
 			return nil
 		}
 		w.over = append(w.over, func() { w.own.Read = false })
-		return w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?, '', ?)
+		err := w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?, '', ?)
 			ON CONFLICT (key) DO UPDATE SET host = '', epoch = owners.epoch + excluded.epoch`, key, w.own.Epoch)
+		var idle store.Idle
+		if err == nil {
+			err = w.row("SELECT "+idleOf, []any{w.own.Host}, &idle)
+		}
+		if err == nil && idle != "" {
+			err = w.signalOthers(store.SignalWork, key)
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
@@ -151,13 +174,13 @@ func (s *Store) Leave(ctx context.Context) error {
 		w.over = append(w.over, func() { w.own.Read = false })
 		err = w.exec("UPDATE owners SET host = '', epoch = epoch + ? WHERE host = ?", w.own.Epoch, w.own.Host)
 		if err == nil {
-			err = w.exec("UPDATE hosts SET expires = 0, begins = 0 WHERE id = ?", w.own.Host)
+			err = w.exec("UPDATE hosts SET expires = 0, begins = 0, since = ? WHERE id = ?", now, w.own.Host)
 		}
 		if err == nil {
 			err = w.exec("DELETE FROM signals WHERE host = ?", w.own.Host)
 		}
 		if err == nil {
-			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > ?", store.SignalVacant, now)
+			err = w.signalOthers(store.SignalVacant, "")
 		}
 		return err
 	})
@@ -176,8 +199,11 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 		}
 		now, err := w.now()
 		if err == nil {
-			err = w.exec("UPDATE hosts SET expires = ?, address = ?, version = ?, digests = ? WHERE id = ?",
-				now+int64(l.Term), l.Address, l.Version, l.Digests, w.own.Host)
+			err = w.agreeAlone(l.Digests, now)
+		}
+		if err == nil {
+			err = w.exec(`UPDATE hosts SET expires = ?, address = ?, version = ?, digests = ?, since = CASE WHEN since = 0 THEN ? ELSE since END
+				WHERE id = ?`, now+int64(l.Term), l.Address, l.Version, l.Digests, now, w.own.Host)
 		}
 		for _, id := range l.Heard {
 			if err == nil {
@@ -188,7 +214,8 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 			return err
 		}
 		var begins int64
-		if err := w.row("SELECT begins, (SELECT generation FROM control) FROM hosts WHERE id = ?", []any{w.own.Host}, &begins, &r.Control); err != nil {
+		err = w.row("SELECT begins, generation, "+idleCase+" FROM hosts h, control c WHERE h.id = ?", []any{w.own.Host}, &begins, &r.Control, &r.Idle)
+		if err != nil {
 			return err
 		}
 		r.Wait = max(0, time.Duration(begins-now))

@@ -124,6 +124,11 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a host waits until its predecessor cannot act", waitsForItself},
 		{"what all hosts must know is counted", controls},
 		{"a host that was replaced is no member", fencedMembers},
+		{"hosts are listed with what they own", hostsAreListed},
+		{"a host that is drained gets no keys", drains},
+		{"a host whose digests differ gets no keys", differs},
+		{"only a dead host is removed", removals},
+		{"what dead hosts lose is recorded", takeovers},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, shared) })
 	}

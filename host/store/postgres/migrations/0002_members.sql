@@ -5,6 +5,10 @@ ALTER TABLE hosts ADD COLUMN begins BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN version TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN digests TEXT COLLATE "C" NOT NULL DEFAULT '';
+-- When the incarnation renewed its lease first, 0 if it has not; when it left, once expires is 0.
+ALTER TABLE hosts ADD COLUMN since BIGINT NOT NULL DEFAULT 0;
+-- Whether the host is to get no keys.
+ALTER TABLE hosts ADD COLUMN drained BIGINT NOT NULL DEFAULT 0;
 
 -- What other hosts want a host to know.
 CREATE TABLE signals (
@@ -16,10 +20,22 @@ CREATE TABLE signals (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE INDEX signals_host ON signals (host);
 
--- Grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well.
+-- Keys of a dead host that another one has taken within a minute.
+CREATE TABLE takeovers (
+  host    TEXT COLLATE "C" NOT NULL,
+  lost_by TEXT COLLATE "C" NOT NULL,
+  minute  BIGINT NOT NULL,
+  latest  BIGINT NOT NULL,
+  keys    BIGINT NOT NULL,
+  PRIMARY KEY (host, lost_by, minute)
+);
+
+-- The generation grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well. The digests are
+-- those that the hosts agree on.
 CREATE TABLE control (
   id BIGINT PRIMARY KEY CHECK (id = 1),
-  generation BIGINT NOT NULL
+  generation BIGINT NOT NULL,
+  digests TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
 INSERT INTO control (id, generation) VALUES (1, 0);
 CREATE FUNCTION control_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$

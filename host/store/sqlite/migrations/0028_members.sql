@@ -5,6 +5,10 @@ ALTER TABLE hosts ADD COLUMN begins INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN version TEXT NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN digests TEXT NOT NULL DEFAULT '';
+-- When the incarnation renewed its lease first, 0 if it has not; when it left, once expires is 0.
+ALTER TABLE hosts ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+-- Whether the host is to get no keys.
+ALTER TABLE hosts ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
 
 -- What other hosts want a host to know.
 CREATE TABLE signals (
@@ -16,10 +20,22 @@ CREATE TABLE signals (
 );
 CREATE INDEX signals_host ON signals (host);
 
--- Grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well.
+-- Keys of a dead host that another one has taken within a minute.
+CREATE TABLE takeovers (
+  host    TEXT NOT NULL,
+  lost_by TEXT NOT NULL,
+  minute  INTEGER NOT NULL,
+  latest  INTEGER NOT NULL,
+  keys    INTEGER NOT NULL,
+  PRIMARY KEY (host, lost_by, minute)
+);
+
+-- The generation grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well. The digests are
+-- those that the hosts agree on.
 CREATE TABLE control (
   id         INTEGER PRIMARY KEY CHECK (id = 1),
-  generation INTEGER NOT NULL
+  generation INTEGER NOT NULL,
+  digests    TEXT NOT NULL DEFAULT ''
 );
 INSERT INTO control (id, generation) VALUES (1, 0);
 CREATE TRIGGER control_halt_insert AFTER INSERT ON halt BEGIN UPDATE control SET generation = generation + 1; END;
@@ -32,6 +48,6 @@ CREATE TRIGGER control_elevations_insert AFTER INSERT ON elevations BEGIN UPDATE
 CREATE TRIGGER control_elevations_update AFTER UPDATE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_elevations_delete AFTER DELETE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_approvals_update AFTER UPDATE ON approvals BEGIN UPDATE control SET generation = generation + 1; END;
-CREATE TRIGGER control_signals AFTER UPDATE ON control BEGIN
+CREATE TRIGGER control_signals AFTER UPDATE OF generation ON control BEGIN
   INSERT INTO signals (host, kind, key, epoch) SELECT id, 'control', '', 0 FROM hosts WHERE expires > 0;
 END;

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+type noWork struct{}
+
+func (noWork) Lost(store.OwnerKey)     {}
+func (noWork) Signaled(store.OwnerKey) {}
+func (noWork) Vacant()                 {}
+func (noWork) Controlled()             {}
+
+// TestADrainedMemberGivesUpItsKeys as their work ends, and ends what takes too long.
+func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
+	s, err := sqlite.Join(t.Context(), t.TempDir(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var ahead atomic.Int64
+	m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	m.work = noWork{}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- m.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}()
+	eventually := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not within 30 s: %s", what)
+			}
+		}
+	}
+	owner := func(key store.OwnerKey) string {
+		o, err := s.Owner(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Host
+	}
+	enter := func(key store.OwnerKey) (context.Context, func()) {
+		t.Helper()
+		work, done, err := m.Enter(t.Context(), key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return work, done
+	}
+	short := store.ConversationOwner(message.NewConversationKey("irc", "short"))
+	long := store.ConversationOwner(message.NewConversationKey("irc", "long"))
+	unused, irc := store.ConversationOwner(message.NewConversationKey("irc", "unused")), store.ChannelOwner("irc")
+	_, shortDone := enter(short)
+	longWork, longDone := enter(long)
+	for _, key := range []store.OwnerKey{unused, irc} {
+		_, done := enter(key)
+		done()
+	}
+	part := make(chan error, 1)
+	running := make(chan struct{})
+	go func() {
+		part <- m.Exclusively(ctx, store.UpkeepOwner, func(ctx context.Context) error {
+			select {
+			case running <- struct{}{}:
+			case <-ctx.Done():
+			}
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	<-running
+	if err := s.Drain(t.Context(), "a", true); err != nil {
+		t.Fatal(err)
+	}
+	eventually("what is not used is given up", func() bool { return owner(unused) == "" && owner(store.UpkeepOwner) == "" })
+	if got := [...]string{owner(short), owner(long), owner(irc)}; got != [...]string{"a", "a", "a"} {
+		t.Errorf("what is used, and a channel within its term, belong to %q", got)
+	}
+	for _, key := range []store.OwnerKey{unused, irc, store.MemoryOwner} {
+		if _, _, err := m.Enter(t.Context(), key, nil); !errors.Is(err, store.ErrOwned) {
+			t.Errorf("entered %s: %v", key, err)
+		}
+	}
+	_, inner := enter(short) // work of the work
+	shortDone()
+	inner()
+	eventually("what has ended is given up", func() bool { return owner(short) == "" })
+	ahead.Add(int64(Term))
+	eventually("the channel is given up", func() bool { return owner(irc) == "" })
+	if longWork.Err() != nil {
+		t.Fatal("what is under way has ended early")
+	}
+	ahead.Add(int64(drainTime))
+	<-longWork.Done()
+	if owner(long) != "a" {
+		t.Error("a key was given up while its work was ending")
+	}
+	longDone()
+	eventually("what took too long is given up", func() bool { return owner(long) == "" })
+
+	if err := s.Drain(t.Context(), "a", false); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-running:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the task of the host does not run again")
+	}
+	_, done := enter(short)
+	done()
+	if owner(short) != "a" {
+		t.Error("a host that is not drained any more gets no keys")
+	}
+}

@@ -1,0 +1,167 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// idleCase is the store.Idle of host h under control c.
+const idleCase = `CASE WHEN h.drained > 0 THEN 'drained' WHEN h.digests <> c.digests AND h.digests <> '' AND c.digests <> '' THEN 'differs' ELSE '' END`
+
+// idleOf selects the store.Idle of a host.
+const idleOf = "(SELECT " + idleCase + " FROM hosts h, control c WHERE h.id = ?)"
+
+// idleError refuses a key to a host that gets none.
+type idleError struct{ why store.Idle }
+
+func (e *idleError) Error() string {
+	if e.why == store.IdleDrained {
+		return "this host is drained"
+	}
+	return "this host runs with another configuration than the others"
+}
+
+// Is makes the key one for other hosts.
+func (e *idleError) Is(target error) bool { return target == store.ErrOwned }
+
+// signalOthers leaves a signal for all other hosts that have the store open.
+func (w *writer) signalOthers(kind store.SignalKind, key store.OwnerKey) error {
+	return w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, ?, 0 FROM hosts WHERE expires > 0 AND id <> ?", kind, key, w.own.Host)
+}
+
+const (
+	minute        = int64(time.Minute)
+	keptTakeovers = 100
+)
+
+// recordTakeover records that the host takes a key of another one. The transaction is exclusive, so that what is known of the key is true.
+func (w *writer) recordTakeover(key store.OwnerKey) error {
+	t, taken := w.own.Taken[key]
+	if !taken || t.Host == "" || t.Host == w.own.Host {
+		return nil
+	}
+	now, err := w.now()
+	if err == nil {
+		err = w.exec(`INSERT INTO takeovers (host, lost_by, minute, latest, keys) VALUES (?, ?, ?, ?, 1)
+			ON CONFLICT (host, lost_by, minute) DO UPDATE SET latest = excluded.latest, keys = takeovers.keys + 1`, w.own.Host, t.Host, now/minute, now)
+	}
+	if err == nil {
+		err = w.exec("DELETE FROM takeovers WHERE latest < (SELECT latest FROM takeovers ORDER BY latest DESC LIMIT 1 OFFSET ?)", keptTakeovers-1)
+	}
+	return err
+}
+
+// agreeAlone makes new digests of the host those of all hosts if no other is alive and it starts or had the digests of all before.
+func (w *writer) agreeAlone(digests string, now int64) error {
+	return w.exec(`UPDATE control SET digests = ?1 WHERE digests <> ?1 AND ?1 <> '' AND (digests = '' OR
+		NOT EXISTS (SELECT 1 FROM hosts h WHERE h.id <> ?2 AND h.expires > ?3)
+		AND EXISTS (SELECT 1 FROM hosts h WHERE h.id = ?2 AND (h.since = 0 OR h.digests = control.digests)))`, digests, w.own.Host, now)
+}
+
+// Agree implements store.Members.
+func (s *Store) Agree(ctx context.Context) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		err := w.exec("UPDATE control SET digests = (SELECT digests FROM hosts WHERE id = ?)", w.own.Host)
+		if err == nil {
+			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > 0", store.SignalControl)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("agree on a configuration: %w", err)
+	}
+	return nil
+}
+
+// Drain implements store.Members.
+func (s *Store) Drain(ctx context.Context, host string, drained bool) error {
+	flag := 0
+	if drained {
+		flag = 1
+	}
+	err := s.writer.write(ctx, func(w *writer) error {
+		n, err := w.changed("UPDATE hosts SET drained = ? WHERE id = ?", flag, host)
+		if err == nil && n == 0 {
+			err = store.ErrNotFound
+		}
+		if err == nil {
+			err = w.signal(host, store.SignalControl, "", 0)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("drain host %q: %w", host, err)
+	}
+	return nil
+}
+
+// Remove implements store.Members.
+func (s *Store) Remove(ctx context.Context, host string) error {
+	err := s.writer.writeAlone(ctx, func(w *writer) error {
+		now, err := w.now()
+		if err != nil {
+			return err
+		}
+		var epoch, until int64
+		switch err := w.row("SELECT epoch, CASE WHEN expires > begins THEN expires ELSE begins END FROM hosts WHERE id = ?", []any{host}, &epoch, &until); {
+		case errors.Is(err, sql.ErrNoRows):
+			return store.ErrNotFound
+		case err != nil:
+			return err
+		case until > now || host == w.own.Host:
+			return store.ErrOwned
+		}
+		w.over = append(w.over, func() { w.own.Read = false })
+		err = w.exec("UPDATE owners SET host = '', epoch = epoch + ? WHERE host = ?", epoch, host)
+		if err == nil {
+			err = w.exec("DELETE FROM signals WHERE host = ?", host)
+		}
+		if err == nil {
+			err = w.exec("DELETE FROM hosts WHERE id = ?", host)
+		}
+		if err == nil {
+			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > 0", store.SignalVacant)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove host %q: %w", host, err)
+	}
+	return nil
+}
+
+// Hosts implements store.Members.
+func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
+	now := fmt.Sprint(time.Now().UnixNano())
+	if s.read.Dialect() == Postgres {
+		now = postgresNow
+	}
+	hosts, err := list(ctx, s.read, func(scan func(...any) error) (h store.HostState, err error) {
+		var since int64
+		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
+		h.Since = instant(since)
+		return h, err
+	}, `SELECT h.id, h.address, h.version, h.digests, h.expires > `+now+`, CASE WHEN h.expires > `+now+` OR h.expires = 0 THEN h.since ELSE h.expires END, `+idleCase+`,
+		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)
+		FROM hosts h CROSS JOIN control c LEFT JOIN (SELECT host, count(*) AS every, sum(CASE WHEN key LIKE 'conversation %' THEN 1 ELSE 0 END) AS conversations,
+			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id ORDER BY h.id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the hosts: %w", err)
+	}
+	return hosts, nil
+}
+
+// Takeovers implements store.Members.
+func (s *Store) Takeovers(ctx context.Context, limit int) ([]store.Takeover, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (t store.Takeover, err error) {
+		var latest int64
+		err = scan(&t.Host, &t.From, &latest, &t.Keys)
+		t.Last = instant(latest)
+		return t, err
+	}, "SELECT host, lost_by, latest, keys FROM takeovers ORDER BY latest DESC, host, lost_by LIMIT ?", limit)
+}
