@@ -92,7 +92,7 @@ type Renewal struct {
 	Wait time.Duration
 	// Alive are the ids of the hosts that are alive, sorted, with this one.
 	Alive []string
-	// Control grows with each change that all hosts must learn of: the kill switch, pairings, elevated mode, and
+	// Control grows with each change that all hosts must learn of: the kill switch, pairings, sign-ins, elevated mode, and
 	// answers to requests for approval.
 	Control int64
 	// Signals are those that have not been heard, oldest first.
