@@ -31,6 +31,7 @@ import (
 type pair struct {
 	t     *testing.T
 	dir   string // of the store
+	more  string // of the configuration
 	model *gatedModel
 	sent  sentLog
 	hosts map[string]*member
@@ -145,8 +146,11 @@ func newGatedModel(t *testing.T) *gatedModel {
 	return m
 }
 
-func newPair(t *testing.T) *pair {
-	p := &pair{t: t, dir: t.TempDir(), model: newGatedModel(t), hosts: map[string]*member{}}
+func newPair(t *testing.T) *pair { return newPairWith(t, "") }
+
+// newPairWith returns two hosts with more tables in their configuration.
+func newPairWith(t *testing.T, more string) *pair {
+	p := &pair{t: t, dir: t.TempDir(), more: more, model: newGatedModel(t), hosts: map[string]*member{}}
 	for _, name := range []string{"a", "b"} {
 		p.start(name)
 	}
@@ -159,7 +163,7 @@ func (p *pair) start(name string) *member {
 	path := filepath.Join(dir, "flynn.toml")
 	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n" +
 		"[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"" + p.model.URL + "\"\n" +
-		"[access]\nowners = [\"irc:ann\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\ntrust_senders = true\n"
+		"[access]\nmode = \"open\"\nrate_per_minute = 10_000\nunknown_rate_per_minute = 10_000\nowners = [\"irc:ann\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\ntrust_senders = true\n" + p.more
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 
 // wire connects inbox, runner and outbox.
 func (h *Host) wire(c *config.Config) {
-	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone()})
+	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone(), Shared: h.member.Shared()})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.current.Streams, Log: h.log})
 	h.notices = notice.New(notice.Config{
 		Store: h.store, Outbox: h.outbox, Requests: h.approvals, Owners: h.owners, Quota: h.fleet.Quota(), Config: h.current.Config, Log: h.log,
@@ -198,7 +198,7 @@ func (h *Host) wire(c *config.Config) {
 	})
 	h.kill.Govern(h.runner)
 	h.uptake = cluster.NewUptake(cluster.UptakeConfig{
-		Member: h.member, Turns: h.runner, Replies: h.outbox, Memory: []cluster.Memory{h.kill, h.pairings, h.approvals}, Log: h.log,
+		Member: h.member, Turns: h.runner, Replies: h.outbox, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Log: h.log,
 	})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
@@ -225,7 +225,7 @@ func (h *Host) wire(c *config.Config) {
 		Events:    &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
-		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: h.current.Access, Log: h.log,
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.leases(), Access: h.current.Access, Log: h.log,
 	})
 	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
 	h.schedules.Set(schedule.Entries(c))

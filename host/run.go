@@ -42,9 +42,10 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopOutbox()
 
 	in, out, last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
+	processes := lifecycle.Group{Log: h.log}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	last.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
+	processes.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.Go("outbox", stop, func() error { return h.outbox.Run(outbox) })
 	if err := h.approvals.WithdrawEnded(ctx, h.store); err != nil {
 		h.log.Error("cannot withdraw requests for approval whose turns have ended", "error", err)
@@ -59,6 +60,7 @@ func (h *Host) Run(ctx context.Context) error {
 	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while turns end and replies are sent
 	defer stopRenewals()
 	last.Go("lease", stop, func() error { return h.member.Run(renewals) })
+	last.Go("channels of this host", stop, func() error { return h.member.Hold(renewals) })
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
@@ -108,14 +110,15 @@ func (h *Host) Run(ctx context.Context) error {
 	if !out.WaitFor(drainTime) {
 		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
+	stopPlugins()
+	processes.Wait() // before other hosts may start theirs
 	stopRenewals()
 	h.member.Leave()
-	stopPlugins()
 	last.Wait()
 	out.Wait()
 	stopRecords()
 	kept.Wait()
-	return errors.Join(in.Err(), out.Err(), last.Err(), kept.Err())
+	return errors.Join(in.Err(), out.Err(), processes.Err(), last.Err(), kept.Err())
 }
 
 // drainTime is how long a stopping host waits for replies being sent.

@@ -46,13 +46,19 @@ type Ownership interface {
 	Enter(ctx context.Context, key store.OwnerKey, recover func(context.Context) error) (work context.Context, done func(), err error)
 	// Begin returns when a side effect may begin, or why it never may.
 	Begin(ctx context.Context) error
+	// Holds reports whether the host owns a key as far as it knows.
+	Holds(key store.OwnerKey) bool
+	// Yield gives up a key because this host cannot do the work for it, unless it is about to be able to.
+	Yield(ctx context.Context, key store.OwnerKey) error
 }
 
 // alone owns everything.
 type alone struct{}
 
-func (alone) Shared() bool                { return false }
-func (alone) Begin(context.Context) error { return nil }
+func (alone) Shared() bool                                { return false }
+func (alone) Begin(context.Context) error                 { return nil }
+func (alone) Holds(store.OwnerKey) bool                   { return true }
+func (alone) Yield(context.Context, store.OwnerKey) error { return nil }
 func (alone) Enter(ctx context.Context, _ store.OwnerKey, _ func(context.Context) error) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
@@ -73,10 +79,11 @@ type Outbox struct {
 	holdings map[string]*holding // by channel, if other hosts share the store
 }
 
-// queued is a reply in its queue.
+// queued is a reply in its queue, or nothing but a channel that was attached.
 type queued struct {
 	mailbox.OutboxRow
-	in *holding // in which it was queued
+	in       *holding // in which it was queued
+	attached string
 }
 
 // holding is the time in which the host owns a channel. Another host may have sent what was queued in an earlier one.
@@ -164,7 +171,7 @@ func (o *Outbox) queue(r mailbox.OutboxRow) {
 		in.known[r.Reply.Key] = true
 	}
 	o.waiting[r.Reply.Channel]++
-	o.queues.Push(string(r.Reply.ConversationKey()), queued{r, in})
+	o.queues.Push(string(r.Reply.ConversationKey()), queued{OutboxRow: r, in: in})
 }
 
 // Waiting counts the undelivered replies of each channel.
@@ -189,9 +196,13 @@ func (o *Outbox) settled(r queued) {
 	}
 }
 
-// Attach makes s the sender of a channel instance until detach is called.
+// Attach makes s the sender of a channel instance until detach is called. If other hosts share the store, this one claims the channel if no
+// other has it.
 func (o *Outbox) Attach(channel string, s Sender) (detach func()) {
 	o.set(channel, s)
+	if o.cfg.Ownership.Shared() {
+		o.queues.Push("channel "+channel, queued{attached: channel})
+	}
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -216,8 +227,17 @@ func (o *Outbox) now(channel string) Sender {
 	return o.senders[channel]
 }
 
-// sender waits for the sender of a channel.
+// yieldAfter is how long a host keeps a channel over which it cannot send, if others might.
+const yieldAfter = 5 * time.Second
+
+// sender waits for the sender of a channel. A channel that is not attached for long is left to other hosts.
 func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
+	var yield <-chan time.Time
+	if o.cfg.Ownership.Shared() {
+		tick := time.NewTicker(yieldAfter)
+		defer tick.Stop()
+		yield = tick.C
+	}
 	for {
 		o.mu.Lock()
 		s, changed := o.senders[channel], o.changed
@@ -227,15 +247,47 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 		}
 		select {
 		case <-changed:
+		case <-yield:
+			if err := o.cfg.Ownership.Yield(ctx, store.ChannelOwner(channel)); err != nil && ctx.Err() == nil {
+				o.cfg.Log.Error("cannot leave a channel to other hosts", "channel", channel, "error", err)
+			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
+// elsewhere reports whether a channel is left to other hosts, because this one has neither its key nor its sender.
+func (o *Outbox) elsewhere(channel string) bool {
+	return o.cfg.Ownership.Shared() && o.now(channel) == nil && !o.cfg.Ownership.Holds(store.ChannelOwner(channel))
+}
+
+// claim claims a channel that was attached, and takes up what is unsent.
+func (o *Outbox) claim(ctx context.Context, channel string) (claimed bool) {
+	if o.elsewhere(channel) {
+		return true
+	}
+	_, done, err := o.cfg.Ownership.Enter(ctx, store.ChannelOwner(channel), func(ctx context.Context) error { return o.begin(ctx, channel) })
+	if err == nil {
+		done()
+	}
+	return err == nil || errors.Is(err, store.ErrOwned) || store.Settled(err)
+}
+
 // deliver sends the first reply of a conversation, and returns the others when it is settled.
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []queued) []queued {
 	r := rows[0]
+	switch {
+	case r.attached != "":
+		if o.claim(ctx, r.attached) {
+			return rows[1:]
+		}
+		o.rest(ctx, r)
+		return rows
+	case o.elsewhere(r.Reply.Channel): // the host that has it finds the reply in the store
+		o.settled(r)
+		return rows[1:]
+	}
 	work, done, err := o.cfg.Ownership.Enter(ctx, store.ChannelOwner(r.Reply.Channel), func(ctx context.Context) error { return o.begin(ctx, r.Reply.Channel) })
 	switch {
 	case errors.Is(err, store.ErrOwned), store.Settled(err): // its owner finds it in the store
@@ -244,8 +296,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []queued) []queued 
 	case err != nil:
 		if ctx.Err() == nil {
 			o.cfg.Log.Error("cannot claim a channel; trying again", "channel", r.Reply.Channel, "error", err)
-			d := delivery{Outbox: o, row: r.OutboxRow}
-			d.pause(ctx, time.Second)
+			o.rest(ctx, r)
 		}
 		return rows
 	}
@@ -258,8 +309,14 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []queued) []queued 
 	if !over && ctx.Err() != nil {
 		return nil
 	}
-	o.settled(queued{last, r.in})
+	o.settled(queued{OutboxRow: last, in: r.in})
 	return rows[1:]
+}
+
+// rest waits before a channel is claimed again.
+func (o *Outbox) rest(ctx context.Context, r queued) {
+	d := delivery{Outbox: o, row: r.OutboxRow}
+	d.pause(ctx, time.Second)
 }
 
 // sendOne sends a reply. It returns its last state, and whether it is settled; otherwise ctx has ended.

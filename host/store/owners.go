@@ -94,7 +94,7 @@ type Renewal struct {
 	Alive []string
 	// Idle says why the host gets no new keys; it must release those that it has as its work for them ends.
 	Idle Idle
-	// Control grows with each change that all hosts must learn of: the kill switch, pairings, elevated mode, and
+	// Control grows with each change that all hosts must learn of: the kill switch, pairings, sign-ins, elevated mode, and
 	// answers to requests for approval.
 	Control int64
 	// Signals are those that have not been heard, oldest first.

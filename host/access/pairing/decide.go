@@ -15,6 +15,9 @@ import (
 func (d *Service) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.recount(ctx); err != nil {
+		return pairings.Pairing{}, err
+	}
 	if d.locked(by) {
 		return pairings.Pairing{}, ErrLocked
 	}

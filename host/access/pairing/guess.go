@@ -2,6 +2,7 @@ package pairing
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/pairings"
@@ -21,6 +22,20 @@ func (d *Service) locked(guesser string) bool { return barred(d.guesses[guesser]
 
 func barred(g pairings.Guesses, now time.Time) bool {
 	return clock.Within(g.Locked.Add(-lockTime), g.Locked, now)
+}
+
+// recount reads the wrong codes, some of which other hosts may have counted. d.mu is held.
+func (d *Service) recount(ctx context.Context) error {
+	guesses, err := d.cfg.Store.ListGuesses(ctx)
+	if err != nil {
+		return fmt.Errorf("read wrong codes: %w", err)
+	}
+	for _, g := range guesses {
+		if known, ok := d.guesses[g.Guesser]; !ok || g.Since.After(known.Since) || g.Wrong > known.Wrong {
+			d.guesses[g.Guesser] = g
+		}
+	}
+	return nil
 }
 
 // wrong counts a wrong code. d.mu is held.
@@ -81,6 +96,9 @@ func (d *Service) dropGuesses(ctx context.Context, guesser string) error {
 func (d *Service) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.recount(ctx); err != nil {
+		return false, err
+	}
 	if d.locked(guesser) {
 		return true, nil
 	}

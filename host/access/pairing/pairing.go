@@ -117,13 +117,6 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if err := d.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	guesses, err := cfg.Store.ListGuesses(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read wrong codes: %w", err)
-	}
-	for _, g := range guesses {
-		d.guesses[g.Guesser] = g
-	}
 	return d, nil
 }
 
@@ -134,6 +127,9 @@ func (d *Service) Refresh(ctx context.Context) error {
 	rows, err := d.cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return fmt.Errorf("read pairings: %w", err)
+	}
+	if err := d.recount(ctx); err != nil {
+		return err
 	}
 	before := d.rows
 	d.rows = map[message.SenderKey]pairings.Pairing{}

@@ -68,15 +68,30 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, wrong: rate.NewLimiter(wrongPerSecond, wrongBurst), byID: map[string]signins.SignIn{}, ids: map[string]string{}}
-	list, err := cfg.Store.ListSignIns(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the sign-ins: %w", err)
-	}
-	for _, in := range list {
-		s.byID[in.ID], s.ids[in.Digest] = in, in.ID
+	s := &Service{cfg: cfg, wrong: rate.NewLimiter(wrongPerSecond, wrongBurst)}
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
 	}
 	return s, s.prune(ctx)
+}
+
+// Refresh reads the sign-ins again, which another host may have changed.
+func (s *Service) Refresh(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, err := s.cfg.Store.ListSignIns(ctx)
+	if err != nil {
+		return fmt.Errorf("read the sign-ins: %w", err)
+	}
+	before := s.byID
+	s.byID, s.ids = map[string]signins.SignIn{}, map[string]string{}
+	for _, in := range list {
+		if known, ok := before[in.ID]; ok && known.Used.After(in.Used) {
+			in.Used = known.Used
+		}
+		s.byID[in.ID], s.ids[in.Digest] = in, in.ID
+	}
+	return nil
 }
 
 // Offer makes the code of a link for a sender, and ends the codes that he got by other messages. event is the message that asks.

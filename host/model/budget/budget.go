@@ -1,8 +1,9 @@
 // Package budget limits the daily usage of models for each sender, for each agent and for the host.
 //
 // Start with Accounts.Reserve: it reserves the most that a call can cost in all three accounts under one lock, and Reservation.Settle
-// replaces that by the real cost. So parallel calls cannot spend the same money twice. The usage of a day is read from the store once; the
-// package writes nothing, since the caller commits the cost of a call together with its answer. It knows no models and no prices.
+// replaces that by the real cost. So parallel calls cannot spend the same money twice. The usage of a day is read from the store once, or
+// every second if other hosts share the store: what they have spent counts, but not what they have reserved. The package writes nothing,
+// since the caller commits the cost of a call together with its answer. It knows no models and no prices.
 package budget
 
 import (
@@ -55,6 +56,8 @@ type Config struct {
 	// Zone decides when a day begins, until SetZone. Default: time.Local
 	Zone *time.Location
 	Now  func() time.Time
+	// Shared says that other hosts spend from the same budgets.
+	Shared bool
 }
 
 // Accounts are the accounts of the current day. They are safe for concurrent use.
@@ -73,6 +76,7 @@ type day struct {
 	zone       *time.Location
 	start, end time.Time
 	used, held map[account]Amount
+	read       map[Level]time.Time // when the usage of other hosts was read
 }
 
 // New returns the accounts. It reads nothing yet.
@@ -104,12 +108,11 @@ func (b *Accounts) current(ctx context.Context) (*day, error) {
 	if before != nil && before.zone.String() == b.zone.String() && before.has(now) {
 		return before, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
+	all := []Level{Sender, Agent, Host}
 	moved := before != nil && before.zone.String() != b.zone.String() && before.has(now)
 	var unwritten map[account]Amount
 	if moved {
-		kept, err := b.sums(ctx, before.start, before.end)
+		kept, err := b.sums(ctx, before.start, before.end, all...)
 		if err != nil {
 			return nil, err
 		}
@@ -119,9 +122,10 @@ func (b *Accounts) current(ctx context.Context) (*day, error) {
 	d := &day{
 		name: now.Format(time.DateOnly), zone: b.zone,
 		start: time.Date(y, m, n, 0, 0, 0, 0, b.zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, b.zone), held: map[account]Amount{},
+		read: map[Level]time.Time{},
 	}
 	var err error
-	if d.used, err = b.sums(ctx, d.start, d.end); err != nil {
+	if d.used, err = b.sums(ctx, d.start, d.end, all...); err != nil {
 		return nil, err
 	}
 	if moved { // the same day in another zone: calls under way go on in it
@@ -149,10 +153,40 @@ func (d *day) beyond(kept map[account]Amount) map[account]Amount {
 	return out
 }
 
+// stale is how old the usage of other hosts may be.
+const stale = time.Second
+
+// hear reads what all hosts have used at the levels that have a limit. What this one has used and not written yet still counts.
+func (b *Accounts) hear(ctx context.Context, d *day, l Limits) error {
+	if !b.cfg.Shared {
+		return nil
+	}
+	now := b.cfg.Now()
+	for level, limit := range map[Level]Amount{Sender: l.Sender, Agent: l.Agent, Host: l.Host} {
+		if limit == (Amount{}) || now.Sub(d.read[level]) < stale {
+			continue
+		}
+		kept, err := b.sums(ctx, d.start, d.end, level)
+		if err != nil {
+			return err
+		}
+		for a, v := range kept {
+			mine := d.used[a]
+			d.used[a] = Amount{Tokens: max(mine.Tokens, v.Tokens), Cost: max(mine.Cost, v.Cost)}
+		}
+		d.read[level] = now
+	}
+	return nil
+}
+
 // sums reads the usage in a span of time.
-func (b *Accounts) sums(ctx context.Context, start, end time.Time) (map[account]Amount, error) {
+func (b *Accounts) sums(ctx context.Context, start, end time.Time, levels ...Level) (map[account]Amount, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
 	used := map[account]Amount{}
-	for level, key := range map[Level]usage.Key{Sender: usage.BySender, Agent: usage.ByAgent, Host: usage.All} {
+	keys := map[Level]usage.Key{Sender: usage.BySender, Agent: usage.ByAgent, Host: usage.All}
+	for _, level := range levels {
+		key := keys[level]
 		sums, err := b.cfg.Store.SumUsage(ctx, key, usage.Filter{Since: start, Until: end, Limit: maxAccounts})
 		if err != nil {
 			return nil, fmt.Errorf("read the usage of this day: %w", err)
@@ -184,6 +218,10 @@ func (b *Accounts) Today(ctx context.Context) (Spent, error) {
 	zone := d.zone.String()
 	if d.zone == time.Local {
 		zone = d.end.Format("MST") // "Local" says nothing
+	}
+	limited := Amount{Tokens: 1} // whatever the limits are
+	if err := b.hear(ctx, d, Limits{Sender: limited, Agent: limited, Host: limited}); err != nil {
+		return Spent{}, err
 	}
 	s := Spent{Day: d.name, Zone: zone, Opens: d.end, Agents: map[string]Amount{}, Senders: map[string]Amount{}}
 	for a, used := range d.used {
@@ -242,6 +280,9 @@ func (b *Accounts) try(ctx context.Context, c Claim) (*Reservation, <-chan struc
 	defer b.mu.Unlock()
 	d, err := b.current(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := b.hear(ctx, d, c.Limits); err != nil {
 		return nil, nil, err
 	}
 	full := false

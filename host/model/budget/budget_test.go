@@ -251,3 +251,50 @@ func TestAnotherZoneCannotBeRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHostsThatShareAStore: what one has spent counts at the other within a second, and what that has not written yet counts beside it.
+func TestHostsThatShareAStore(t *testing.T) {
+	now := noon
+	book := &book{}
+	hosts := [2]*Accounts{}
+	for i := range hosts {
+		hosts[i] = New(Config{Store: book, Zone: time.UTC, Now: func() time.Time { return now }, Shared: true})
+	}
+	claim := Claim{Sender: "ann", Agent: "helper", Limits: Limits{Sender: tokens(1000)}, Worst: tokens(100)}
+	spend := func(i int, n int64, write bool) {
+		t.Helper()
+		r, err := hosts[i].Reserve(t.Context(), claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Settle(tokens(n))
+		if write {
+			book.rows = append(book.rows, usage.Row{At: now, Sender: "ann", Agent: "helper", Input: n})
+		}
+	}
+	spend(0, 100, true)
+	spend(1, 100, true)
+	now = now.Add(time.Second)
+	spend(0, 700, true)
+	if _, err := hosts[0].Reserve(t.Context(), claim); err != nil {
+		t.Errorf("900 of 1000 are used: %v", err)
+	}
+	now = now.Add(time.Second)
+	if used, err := hosts[1].Today(t.Context()); err != nil || used.Host != tokens(900) || used.Senders["ann"] != tokens(900) || used.Agents["helper"] != tokens(900) {
+		t.Errorf("the other knows of %+v, %v", used, err)
+	}
+	spend(1, 60, false)
+	var full *Exceeded
+	if _, err := hosts[1].Reserve(t.Context(), claim); !errors.As(err, &full) || full.Used != tokens(960) {
+		t.Errorf("960 of 1000 are used, and the other says %v", err)
+	}
+	now = now.Add(time.Second)
+	if _, err := hosts[1].Reserve(t.Context(), claim); !errors.As(err, &full) || full.Used != tokens(960) {
+		t.Errorf("after it has read the store again: %v", err)
+	}
+	book.err = errors.New("disk is gone")
+	now = now.Add(time.Second)
+	if _, err := hosts[1].Reserve(t.Context(), claim); !errors.Is(err, book.err) {
+		t.Errorf("what others have spent cannot be read: %v", err)
+	}
+}

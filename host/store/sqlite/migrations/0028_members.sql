@@ -47,6 +47,8 @@ CREATE TRIGGER control_pairings_delete AFTER DELETE ON pairings BEGIN UPDATE con
 CREATE TRIGGER control_elevations_insert AFTER INSERT ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_elevations_update AFTER UPDATE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_elevations_delete AFTER DELETE ON elevations BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_signins_insert AFTER INSERT ON signins BEGIN UPDATE control SET generation = generation + 1; END;
+CREATE TRIGGER control_signins_delete AFTER DELETE ON signins BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_approvals_update AFTER UPDATE ON approvals BEGIN UPDATE control SET generation = generation + 1; END;
 CREATE TRIGGER control_signals AFTER UPDATE OF generation ON control BEGIN
   INSERT INTO signals (host, kind, key, epoch) SELECT id, 'control', '', 0 FROM hosts WHERE expires > 0;

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Tenure is the right of this host to run something that one host at a time may run, such as the plugin of a channel. As long as somebody
+// asks how much of it is left, the host claims its key whenever no other host has it. When nobody has asked for a term, whatever was run
+// has long ended, and the host gives the key up. So a host on which a plugin cannot run leaves the channel to the others.
+type Tenure struct {
+	m   *Member
+	key store.OwnerKey
+
+	// Guarded by Member.mu.
+	asked   time.Time   // last; zero if nobody has asked since the key was given up
+	epoch   int64       // the last in which the host had the key
+	refused store.Owner // that had the key when a claim was refused
+}
+
+// Tenure returns the tenure of a key.
+func (m *Member) Tenure(key store.OwnerKey) *Tenure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tenures[key]
+	if t == nil {
+		t = &Tenure{m: m, key: key}
+		m.tenures[key] = t
+	}
+	return t
+}
+
+// Left is how long the host surely has the key from now on; 0 without it.
+func (t *Tenure) Left() time.Duration {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	now := t.m.cfg.Now()
+	if !t.wanted(now) {
+		select {
+		case t.m.wished <- struct{}{}:
+		default:
+		}
+	}
+	t.asked = now
+	if h := t.m.held[t.key]; h == nil || t.m.may(h) != nil {
+		return 0
+	}
+	return t.m.until.Sub(now)
+}
+
+// Epoch rises whenever the key goes from one host to another.
+func (t *Tenure) Epoch() int64 {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	if h := t.m.held[t.key]; h != nil {
+		t.epoch = h.epoch
+	}
+	return t.epoch
+}
+
+// wanted reports whether somebody has asked for the tenure within a term; Member.mu is held.
+func (t *Tenure) wanted(now time.Time) bool {
+	return !t.asked.IsZero() && now.Sub(t.asked) <= t.m.cfg.Term
+}
+
+// Yield gives up a key unless somebody asks for its tenure: this host cannot do the work for it at the moment.
+func (m *Member) Yield(ctx context.Context, key store.OwnerKey) error {
+	m.mu.Lock()
+	t := m.tenures[key]
+	kept := m.held[key] == nil || t != nil && t.wanted(m.cfg.Now())
+	m.mu.Unlock()
+	if kept {
+		return nil
+	}
+	return m.Release(ctx, key)
+}
+
+// Hold claims and gives up the keys of tenures until ctx ends.
+func (m *Member) Hold(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		renewed := m.renewed
+		m.mu.Unlock()
+		claim, give := m.wishes()
+		for _, t := range claim {
+			m.try(ctx, t)
+		}
+		for _, key := range give {
+			if err := m.Release(ctx, key); err != nil && ctx.Err() == nil && !store.Settled(err) {
+				m.cfg.Log.Error("cannot give up what this host does not use", "key", key, "error", err)
+			}
+		}
+		select {
+		case <-renewed:
+		case <-m.wished:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// wishes returns the tenures to be claimed, and the keys to be given up.
+func (m *Member) wishes() (claim []*Tenure, give []store.OwnerKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.may(nil) != nil {
+		return nil, nil
+	}
+	now := m.cfg.Now()
+	for key, t := range m.tenures {
+		switch h := m.held[key]; {
+		case h == nil && t.wanted(now):
+			claim = append(claim, t)
+		case !t.wanted(now) && !t.asked.IsZero():
+			t.asked = time.Time{}
+			if h != nil {
+				give = append(give, key)
+			}
+		}
+	}
+	return claim, give
+}
+
+// try claims the key of a tenure, unless the host that was the owner at the last try is so still, and alive.
+func (m *Member) try(ctx context.Context, t *Tenure) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Term)
+	defer cancel()
+	o, err := m.cfg.Owners.Owner(ctx, t.key)
+	if err == nil {
+		m.mu.Lock()
+		pointless := o == t.refused && m.alive[o.Host]
+		m.mu.Unlock()
+		if pointless {
+			return
+		}
+		_, err = m.hold(ctx, t.key)
+	}
+	switch {
+	case err == nil:
+		m.work.Signaled(t.key) // there may be work for it that nobody has found
+	case errors.Is(err, store.ErrOwned):
+		m.mu.Lock()
+		t.refused = o
+		m.mu.Unlock()
+	case ctx.Err() == nil && !store.Settled(err):
+		m.cfg.Log.Error("cannot claim what this host is to run; trying again", "key", t.key, "error", err)
+	}
+}
