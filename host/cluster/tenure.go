@@ -33,7 +33,7 @@ func (m *Member) Tenure(key store.OwnerKey) *Tenure {
 	return t
 }
 
-// Left is how long the host surely has the key from now on; 0 without it.
+// Left is how long the host surely has the key from now on; 0 without it, and 0 for a host that gets no keys, which gives it up a term later.
 func (t *Tenure) Left() time.Duration {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
@@ -45,7 +45,7 @@ func (t *Tenure) Left() time.Duration {
 		}
 	}
 	t.asked = now
-	if h := t.m.held[t.key]; h == nil || t.m.may(h) != nil {
+	if h := t.m.held[t.key]; h == nil || t.m.may(h) != nil || t.m.idling.why != "" {
 		return 0
 	}
 	return t.m.until.Sub(now)
@@ -112,7 +112,7 @@ func (m *Member) wishes() (claim []*Tenure, give []store.OwnerKey) {
 	now := m.cfg.Now()
 	for key, t := range m.tenures {
 		switch h := m.held[key]; {
-		case h == nil && t.wanted(now):
+		case h == nil && t.wanted(now) && m.idling.why == "":
 			claim = append(claim, t)
 		case !t.wanted(now) && !t.asked.IsZero():
 			t.asked = time.Time{}
