@@ -112,3 +112,11 @@ type tenures struct{ *cluster.Member }
 
 // Lease implements plugged.Leases.
 func (t tenures) Lease(channel string) kind.Lease { return t.Tenure(store.ChannelOwner(channel)) }
+
+// followOthers keeps pages up to date about conversations whose turns run at other hosts.
+func (h *Host) followOthers(ctx context.Context) error {
+	if !h.member.Shared() {
+		return nil
+	}
+	return h.broker.Follow(ctx, h.feed, func(k message.ConversationKey) bool { return h.member.Holds(store.ConversationOwner(k)) }, h.log)
+}

@@ -30,6 +30,8 @@ type Work interface {
 	Lost(key store.OwnerKey)
 	// Signaled is called when another host has written something for a key. It must not block.
 	Signaled(key store.OwnerKey)
+	// Stopped is called when somebody at another host wants what runs for a key to end. It must not block.
+	Stopped(key store.OwnerKey)
 	// Vacant is called when a host has died or left, when this one has started, and now and then: keys can be claimed for which there is
 	// work. It must not block.
 	Vacant()
@@ -284,6 +286,14 @@ func (m *Member) Release(ctx context.Context, key store.OwnerKey) error {
 	m.drop(key)
 	m.mu.Unlock()
 	return m.cfg.Owners.Release(ctx, key)
+}
+
+// Stop has the host that owns a key, if that is another one, end what runs for it.
+func (m *Member) Stop(ctx context.Context, key store.OwnerKey) error {
+	if m.Holds(key) {
+		return nil
+	}
+	return m.cfg.Owners.Stop(ctx, key)
 }
 
 // Leave gives up all keys, so that other hosts can take them at once. The host must have ended its work.
