@@ -225,7 +225,7 @@ func (h *Host) wire(c *config.Config) {
 		Events:    &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
-		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.leases(), Access: h.current.Access, Log: h.log,
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.member, Access: h.current.Access, Log: h.log,
 	})
 	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
 	h.schedules.Set(schedule.Entries(c))

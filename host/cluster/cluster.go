@@ -67,8 +67,8 @@ type Member struct {
 	heard    []int64        // signals that were acted on, and that the store has not been told of
 	acted    map[int64]bool // the same
 	alive    map[string]bool
-	tenures  map[store.OwnerKey]*Tenure
-	wished   chan struct{} // capacity 1: somebody asks for a tenure for the first time
+	rights   map[store.OwnerKey]*right
+	wished   chan struct{} // capacity 1: somebody asks for a lease for the first time
 	control  int64
 	beats    int
 }
@@ -101,7 +101,7 @@ func New(c Config) *Member {
 	}
 	return &Member{
 		cfg: c, shared: c.Owners.Shared(), renewed: make(chan struct{}), held: map[store.OwnerKey]*hold{}, claiming: map[*claim]bool{},
-		acted: map[int64]bool{}, alive: map[string]bool{}, tenures: map[store.OwnerKey]*Tenure{}, wished: make(chan struct{}, 1),
+		acted: map[int64]bool{}, alive: map[string]bool{}, rights: map[store.OwnerKey]*right{}, wished: make(chan struct{}, 1),
 	}
 }
 

@@ -17,12 +17,25 @@ type Journal interface {
 	More() <-chan struct{}
 }
 
+// Ownership says which conversations this host works for, if others share its store; *cluster.Member implements it.
+type Ownership interface {
+	// Shared reports whether other hosts may have the store open.
+	Shared() bool
+	// Holds reports whether the host owns a key as far as it knows.
+	Holds(key store.OwnerKey) bool
+}
+
 // changesAtOnce is how many changes are read at a time.
 const changesAtOnce = 1000
 
 // Follow makes the watchers of conversations that change at other hosts begin again with the history, until ctx ends: their events do not
-// come here. here reports whether the turns of a conversation run at this host.
-func (h *Hub) Follow(ctx context.Context, j Journal, here func(message.ConversationKey) bool, log *slog.Logger) error {
+// come here.
+func (h *Hub) Follow(ctx context.Context, j Journal, o Ownership, log *slog.Logger) error {
+	if !o.Shared() {
+		<-ctx.Done()
+		return nil
+	}
+	here := func(key message.ConversationKey) bool { return o.Holds(store.ConversationOwner(key)) }
 	after := int64(-1) // not known yet
 	for {
 		more := j.More()
