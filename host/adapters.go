@@ -6,17 +6,13 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
-	"github.com/flynnhost/flynn/host/channel/plugged"
-	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/gateway/preview"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // workspaces gives access to the workspaces of the fleet, which is created after the media store.
@@ -99,16 +95,3 @@ type boxes struct{ *fleet.Fleet }
 
 // Box implements preview.Sandboxes.
 func (b boxes) Box(id string) (preview.Box, error) { return b.LiveSession(id) }
-
-// leases are the leases of channels, if other hosts share the store.
-func (h *Host) leases() plugged.Leases {
-	if !h.member.Shared() {
-		return nil
-	}
-	return tenures{h.member}
-}
-
-type tenures struct{ *cluster.Member }
-
-// Lease implements plugged.Leases.
-func (t tenures) Lease(channel string) kind.Lease { return t.Tenure(store.ChannelOwner(channel)) }

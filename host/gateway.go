@@ -84,7 +84,7 @@ func (h *Host) people() backend.People {
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Files: h.files.Media(), Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Others: h.member, Approvals: h.approvals, Files: h.files.Media(), Keeper: h.sessions, Store: h.store,
 	}
 }
 

@@ -211,7 +211,7 @@ func (h *Host) wire(c *config.Config) {
 	}
 	h.commands = command.New(command.Config{
 		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Console: links, Rules: &h.current, Turns: h.runner, Scopes: inforce.Scopes{Current: &h.current, Runner: h.runner},
-		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Ownership: h.member, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
 	h.runner.Arrive(h.arrivals)
@@ -225,7 +225,7 @@ func (h *Host) wire(c *config.Config) {
 		Events:    &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
-		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.leases(), Access: h.current.Access, Log: h.log,
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.member, Access: h.current.Access, Log: h.log,
 	})
 	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
 	h.schedules.Set(schedule.Entries(c))

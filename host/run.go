@@ -66,6 +66,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
+	in.Go("views of other hosts' turns", stop, func() error { return h.broker.Follow(ctx, h.feed, h.member, h.log) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
 	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
 	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })

@@ -5,7 +5,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/keyed"
-	"github.com/flynnhost/flynn/host/message"
 )
 
 // Queue runs the work of one conversation scope in order, and that of different scopes in parallel. Everything in it is in the store as
@@ -58,8 +57,7 @@ func NewArrivals(q *Queue, c Commands) *Arrivals { return &Arrivals{q, c} }
 
 // Deliver takes a message that needs an answer and shows it to the watchers of its conversation.
 func (a *Arrivals) Deliver(row mailbox.InboxRow) {
-	m := row.Message
-	a.queue.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
+	a.queue.runner.said(row.Message)
 	a.Push(Item{Row: row})
 }
 

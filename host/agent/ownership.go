@@ -218,10 +218,18 @@ func (r *Runner) takeUp(ctx context.Context, key store.OwnerKey, turns bool) err
 	}
 	for _, it := range items {
 		if it.owner() == key && (turns || it.Turn == nil) {
+			if !turns {
+				r.said(it.Row.Message)
+			}
 			r.arriving.Push(it)
 		}
 	}
 	return nil
+}
+
+// said shows a message to the watchers of its conversation, who know messages by their keys.
+func (r *Runner) said(m message.Message) {
+	r.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text, Files: m.FileNames()})
 }
 
 // Look looks for unfinished work in the store: of the given conversations that this host owns, which other hosts have written to, and, if

@@ -30,6 +30,8 @@ type Work interface {
 	Lost(key store.OwnerKey)
 	// Signaled is called when another host has written something for a key. It must not block.
 	Signaled(key store.OwnerKey)
+	// Stopped is called when somebody at another host wants what runs for a key to end. It must not block.
+	Stopped(key store.OwnerKey)
 	// Vacant is called when a host has died or left, when this one has started, and now and then: keys can be claimed for which there is
 	// work. It must not block.
 	Vacant()
@@ -65,8 +67,8 @@ type Member struct {
 	heard    []int64        // signals that were acted on, and that the store has not been told of
 	acted    map[int64]bool // the same
 	alive    map[string]bool
-	tenures  map[store.OwnerKey]*Tenure
-	wished   chan struct{} // capacity 1: somebody asks for a tenure for the first time
+	rights   map[store.OwnerKey]*right
+	wished   chan struct{} // capacity 1: somebody asks for a lease for the first time
 	control  int64
 	beats    int
 	idling   idling
@@ -101,7 +103,7 @@ func New(c Config) *Member {
 	}
 	return &Member{
 		cfg: c, shared: c.Owners.Shared(), renewed: make(chan struct{}), held: map[store.OwnerKey]*hold{}, claiming: map[*claim]bool{},
-		acted: map[int64]bool{}, alive: map[string]bool{}, tenures: map[store.OwnerKey]*Tenure{}, wished: make(chan struct{}, 1), idling: newIdling(),
+		acted: map[int64]bool{}, alive: map[string]bool{}, rights: map[store.OwnerKey]*right{}, wished: make(chan struct{}, 1), idling: newIdling(),
 	}
 }
 
@@ -293,6 +295,14 @@ func (m *Member) Release(ctx context.Context, key store.OwnerKey) error {
 		return m.cfg.Owners.Release(ctx, key)
 	}
 	return m.release(ctx, h)
+}
+
+// Stop has the host that owns a key, if that is another one, end what runs for it.
+func (m *Member) Stop(ctx context.Context, key store.OwnerKey) error {
+	if m.Holds(key) {
+		return nil
+	}
+	return m.cfg.Owners.Stop(ctx, key)
 }
 
 // Leave gives up all keys, so that other hosts can take them at once. The host must have ended its work.

@@ -17,6 +17,7 @@ type noWork struct{}
 
 func (noWork) Lost(store.OwnerKey)     {}
 func (noWork) Signaled(store.OwnerKey) {}
+func (noWork) Stopped(store.OwnerKey)  {}
 func (noWork) Vacant()                 {}
 func (noWork) Controlled()             {}
 

@@ -169,6 +169,9 @@ func (p *process) Signaled(key store.OwnerKey) { p.want[key] = true }
 // Controlled implements Work.
 func (p *process) Controlled() {}
 
+// Stopped implements Work.
+func (p *process) Stopped(store.OwnerKey) {}
+
 // Vacant implements Work.
 func (p *process) Vacant() {
 	if p.w.fault == neverSweeps {

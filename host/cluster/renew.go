@@ -76,7 +76,7 @@ func (m *Member) lease() store.Lease {
 
 // news is what the host learns from a renewal.
 type news struct {
-	work       []store.OwnerKey
+	work, stop []store.OwnerKey
 	vacant     bool
 	controlled bool
 	more       bool
@@ -110,6 +110,8 @@ func (m *Member) hear(sent time.Time, r store.Renewal, err error) (n news, _ err
 			if !slices.Contains(n.work, s.Key) {
 				n.work = append(n.work, s.Key)
 			}
+		case store.SignalStop:
+			n.stop = append(n.stop, s.Key)
 		case store.SignalVacant:
 			n.vacant = true
 		}
@@ -160,6 +162,9 @@ func (m *Member) died(now []string) bool {
 func (m *Member) pass(n news) {
 	for _, key := range n.work {
 		m.work.Signaled(key)
+	}
+	for _, key := range n.stop {
+		m.work.Stopped(key)
 	}
 	if n.controlled {
 		m.work.Controlled()

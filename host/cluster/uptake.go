@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -13,6 +14,8 @@ import (
 type Turns interface {
 	// Lost forgets what is in memory for a conversation that another host has claimed.
 	Lost(conversation store.OwnerKey)
+	// StopIn ends the turn that runs in a conversation.
+	StopIn(conversation message.ConversationKey) bool
 	// Look looks for unfinished work in the store: of conversations that other hosts have written to, and, if all is true, of those that the
 	// host could claim. It returns false if the host has no room for these.
 	Look(ctx context.Context, written []store.OwnerKey, all bool) (looked bool, err error)
@@ -74,6 +77,13 @@ func (u *Uptake) Lost(key store.OwnerKey) {
 
 // Signaled implements Work.
 func (u *Uptake) Signaled(key store.OwnerKey) { u.note(func() { u.written[key] = true }) }
+
+// Stopped implements Work.
+func (u *Uptake) Stopped(key store.OwnerKey) {
+	if conversation, is := key.Conversation(); is {
+		u.cfg.Turns.StopIn(conversation)
+	}
+}
 
 // Vacant implements Work.
 func (u *Uptake) Vacant() { u.note(func() { u.sweep = true }) }

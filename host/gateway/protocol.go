@@ -47,7 +47,7 @@ import (
 //	    told apart by key, tool calls by call, and text deltas are superseded by the reply of their turn.
 //	{"type":"accepted","id":I}                       The message is durable.
 //	{"type":"approvals","approvals":[Approval...]}   All requests that wait for a person, whenever they change.
-//	{"type":"resync"}                                The client was too slow and missed events; history follows.
+//	{"type":"resync"}                                The client missed events, because it was too slow or a turn runs at another host; history follows.
 //	{"type":"ping"}                                  Every PingInterval, so that a client notices silence.
 //	{"type":"error","code":"...","message":"...","id":I}
 //	    With an id, that send was not accepted and will not be. Without one, unauthorized, limited and bad_request end

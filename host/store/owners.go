@@ -36,17 +36,26 @@ const (
 // ConversationOwner returns the key of a conversation's turns, of the messages that they answer, and of the approvals that they wait
 // for.
 func ConversationOwner(k message.ConversationKey) OwnerKey {
-	return OwnerKey("conversation " + string(k))
+	return OwnerKey(conversationPrefix + string(k))
 }
 
 // ChannelOwner returns the key of the deliveries over a channel instance.
 func ChannelOwner(instance string) OwnerKey { return OwnerKey(channelPrefix + instance) }
 
-const channelPrefix = "channel "
+const (
+	channelPrefix      = "channel "
+	conversationPrefix = "conversation "
+)
 
 // Channel returns the channel instance of a key that ChannelOwner returned.
 func (k OwnerKey) Channel() (instance string, is bool) {
 	return strings.CutPrefix(string(k), channelPrefix)
+}
+
+// Conversation returns the conversation of a key that ConversationOwner returned.
+func (k OwnerKey) Conversation() (conversation message.ConversationKey, is bool) {
+	text, is := strings.CutPrefix(string(k), conversationPrefix)
+	return message.ConversationKey(text), is
 }
 
 // Owner is the host that may write for a key.
@@ -107,6 +116,7 @@ type SignalKind string
 // The kinds of signals.
 const (
 	SignalWork   SignalKind = "work"   // another host has written something that the owner of the key has to take up
+	SignalStop   SignalKind = "stop"   // somebody at another host wants what runs for the key to end
 	SignalLost   SignalKind = "lost"   // another host has claimed the key
 	SignalVacant SignalKind = "vacant" // another host has given up all its keys
 	// SignalControl says that Renewal.Control has grown.
@@ -152,6 +162,8 @@ type Owners interface {
 	// Release gives up a key that this host owns, so that any host can claim it, and signals its work to the others if this host gets no
 	// keys. The host must have ended its work for it.
 	Release(ctx context.Context, key OwnerKey) error
+	// Stop has the owner of a key, if that is another host, end what runs for it.
+	Stop(ctx context.Context, key OwnerKey) error
 	// Leave gives up all keys and the lease, and signals that to the other hosts. The host must have ended its work. While a previous
 	// incarnation may still act it only shortens the lease to that time.
 	Leave(ctx context.Context) error

@@ -64,6 +64,9 @@ func misspelt(name, arg string) string {
 	return ""
 }
 
+// ofRunning reports whether the command is about what the host of the conversation has in memory or on its disk.
+func (c Command) ofRunning() bool { return slices.Contains([]string{"stop", "undo", "fork"}, c.Name) }
+
 // Queued reports whether the command waits in the queue of its conversation scope.
 func (c Command) Queued() bool {
 	return slices.Contains([]string{"new", "agent", "model", "compact", "delete"}, c.Name)

@@ -100,6 +100,7 @@ type house struct {
 	session            Session
 	untold             []int64
 	busy               bool
+	elsewhere          bool // another host owns the conversation
 	deleted            []message.SessionKey
 	halted             string
 	elevated           *consent.Elevation
@@ -126,7 +127,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.service = New(Config{
-		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Console: h, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Console: h, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Ownership: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
@@ -271,6 +272,34 @@ func (h *house) ask(requester, args string) string {
 		h.t.Fatal(err)
 	}
 	return a.ID
+}
+
+func (h *house) Enter(ctx context.Context, key store.OwnerKey, _ func(context.Context) error) (context.Context, func(), error) {
+	if conversation, is := key.Conversation(); !is || conversation.Channel() != "irc" {
+		h.t.Errorf("enters %q", key)
+	}
+	if h.elsewhere {
+		return nil, nil, store.ErrOwned
+	}
+	return ctx, func() {}, nil
+}
+
+// TestAnotherHostsConversation: what is about its running turn or its files is left to that host; the rest is carried out.
+func TestAnotherHostsConversation(t *testing.T) {
+	h := newHouse(t)
+	h.elsewhere = true
+	for _, text := range []string{"/stop", "/undo", "/fork"} {
+		row := h.accept("left"+text, "ann", text, message.DM)
+		if rest := h.service.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 || len(h.stopped) != 0 {
+			t.Errorf("%s: %d are left, %d replies, stopped %q", text, len(rest), len(h.replied), h.stopped)
+		}
+	}
+	if pending, err := h.store.PendingInbox(t.Context()); err != nil || len(pending) != 3 {
+		t.Errorf("%d wait for that host, %v", len(pending), err)
+	}
+	if got := h.say("help", "ann", "/help", message.DM); !strings.Contains(got, "/approve") {
+		t.Errorf("help is %q", got)
+	}
 }
 
 // say takes a message through the inbox and the service and returns the answer.

@@ -94,6 +94,12 @@ type Switch interface {
 	Why() string
 }
 
+// Ownership says which conversations this host works for, if others share its store; *cluster.Member implements it.
+type Ownership interface {
+	// Enter claims a key for some work; it returns store.ErrOwned if another host owns the key.
+	Enter(ctx context.Context, key store.OwnerKey, recover func(context.Context) error) (work context.Context, done func(), err error)
+}
+
 // Outbox sends committed replies; *channel.Outbox implements it.
 type Outbox interface {
 	Push(turn string, r message.Reply)
@@ -118,6 +124,7 @@ type Config struct {
 	Sessions  Sessions
 	Switch    Switch
 	Outbox    Outbox
+	Ownership Ownership
 	Watchers  Watchers
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -163,7 +170,7 @@ func (d *Service) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) [
 	for {
 		err := d.carryOut(ctx, row)
 		switch {
-		case err == nil, store.Settled(err):
+		case err == nil, store.Settled(err), errors.Is(err, store.ErrOwned): // the owner has been told
 			return rows[1:]
 		case ctx.Err() != nil:
 			return nil
@@ -185,6 +192,14 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	}
 	if why := d.cfg.Rules.Refusal(m); why != "" {
 		return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
+	}
+	if c.ofRunning() {
+		work, done, err := d.cfg.Ownership.Enter(ctx, store.ConversationOwner(m.ConversationKey()), nil)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ctx = work
 	}
 	var text string
 	var buttons []message.Button

@@ -50,8 +50,10 @@ type Store interface {
 	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
 }
 
-// Leases decides which of several hosts runs a channel.
+// Leases decides which of several hosts runs a channel; *cluster.Member implements it.
 type Leases interface {
+	// Shared reports whether there are several hosts.
+	Shared() bool
 	// Lease returns this host's lease of a channel, which it may or may not have now.
 	Lease(channel string) kind.Lease
 }
@@ -63,7 +65,7 @@ type Config struct {
 	Files  Files
 	Proofs Proofs
 	Store  Store
-	// Leases is nil for a host that is the only one: its channels run always.
+	// Leases is nil for a host that can only be the only one: its channels run always.
 	Leases Leases
 	// Access returns the [access] table in force.
 	Access func() config.Access
@@ -91,7 +93,7 @@ func (c *Channels) Instance(name string, t config.Channel) (plugin.Instance, plu
 	i := plugin.Instance{
 		Name: name, Plugin: t.Plugin, Kind: channelkind.Name, Settings: t.Settings, Secrets: instances.Reveal(t.Secrets), Critical: t.Critical,
 	}
-	if c.cfg.Leases != nil {
+	if c.cfg.Leases != nil && c.cfg.Leases.Shared() {
 		i.Lease = c.cfg.Leases.Lease(name)
 	}
 	return i, c, nil

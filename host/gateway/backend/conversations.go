@@ -29,6 +29,10 @@ type Conversations struct {
 		RunningIn(conversation message.ConversationKey) bool
 		StopIn(conversation message.ConversationKey) bool
 	}
+	// Others are the hosts that share the store.
+	Others interface {
+		Stop(ctx context.Context, key store.OwnerKey) error
+	}
 	Approvals interface {
 		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
@@ -89,9 +93,12 @@ func (c Conversations) Watch(channel, conversation string) ([]message.Event, <-c
 }
 
 // Stop implements gateway.Conversations.
-func (c Conversations) Stop(_ context.Context, channel, conversation string) error {
-	c.Turns.StopIn(message.NewConversationKey(channel, conversation))
-	return nil
+func (c Conversations) Stop(ctx context.Context, channel, conversation string) error {
+	key := message.NewConversationKey(channel, conversation)
+	if c.Turns.StopIn(key) {
+		return nil
+	}
+	return c.Others.Stop(ctx, store.ConversationOwner(key))
 }
 
 // History implements gateway.Conversations: the turns of a conversation, then the messages that no turn has taken yet.

@@ -156,7 +156,7 @@ func (d *day) beyond(kept map[account]Amount) map[account]Amount {
 // stale is how old the usage of other hosts may be.
 const stale = time.Second
 
-// hear reads what all hosts have used at the levels that have a limit. What this one has used and not written yet still counts.
+// hear reads what all hosts have used at the levels that have a limit. The usage of this host that is not written yet still counts.
 func (b *Accounts) hear(ctx context.Context, d *day, l Limits) error {
 	if !b.cfg.Shared {
 		return nil

@@ -47,7 +47,7 @@ type Options interface {
 }
 
 // Lease is the right of this host to use an instance that one host at a time may use. Its methods answer at once, from any goroutine.
-type Lease interface {
+type Lease = interface {
 	// Left is how long the host surely has it from now on, by a monotonic clock; 0 without it.
 	Left() time.Duration
 	// Epoch rises whenever the instance goes from one host to another.

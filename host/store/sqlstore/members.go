@@ -102,8 +102,8 @@ func (w *writer) summon(key store.OwnerKey) error {
 	return err
 }
 
-// poke sends a signal of work to the owner of a key, unless that is this host.
-func (w *writer) poke(key store.OwnerKey) error {
+// poke sends a signal to the owner of a key, unless that is this host.
+func (w *writer) poke(kind store.SignalKind, key store.OwnerKey) error {
 	if w.owns(key) == nil {
 		return nil
 	}
@@ -112,9 +112,9 @@ func (w *writer) poke(key store.OwnerKey) error {
 		host = t.Host
 	}
 	if host == "" {
-		return w.signalOthers(store.SignalWork, key) // this host claims it, too, unless it gets no keys
+		return w.signalOthers(kind, key) // this host claims it, too, unless it gets no keys
 	}
-	return w.signal(host, store.SignalWork, key, 0)
+	return w.signal(host, kind, key, 0)
 }
 
 // now returns the time by the clock of the store.
@@ -153,6 +153,14 @@ func (s *Store) Release(ctx context.Context, key store.OwnerKey) error {
 	})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
+	}
+	return nil
+}
+
+// Stop implements store.Owners.
+func (s *Store) Stop(ctx context.Context, key store.OwnerKey) error {
+	if err := s.writer.write(ctx, func(w *writer) error { return w.poke(store.SignalStop, key) }); err != nil {
+		return fmt.Errorf("stop %s: %w", key, err)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte
 		if n == 0 {
 			continue
 		}
-		if err := w.poke(store.ChannelOwner(r.Channel)); err != nil {
+		if err := w.poke(store.SignalWork, store.ChannelOwner(r.Channel)); err != nil {
 			return nil, err
 		}
 		fresh = append(fresh, r)

@@ -106,7 +106,7 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 			if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn, bodies[i]); err != nil {
 				return err
 			}
-			if err := w.poke(store.ChannelOwner(r.Channel)); err != nil {
+			if err := w.poke(store.SignalWork, store.ChannelOwner(r.Channel)); err != nil {
 				return err
 			}
 		}

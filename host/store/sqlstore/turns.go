@@ -80,7 +80,7 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 		if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn.ID, e.replies[i]); err != nil {
 			return err
 		}
-		if err := w.poke(store.ChannelOwner(r.Channel)); err != nil {
+		if err := w.poke(store.SignalWork, store.ChannelOwner(r.Channel)); err != nil {
 			return err
 		}
 	}

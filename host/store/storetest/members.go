@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/access/signins"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -211,6 +212,11 @@ func signals(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	check(t, second2(b.AddReplies(t.Context(), "command", []message.Reply{reply("r3")})))
 	renewed(t, b, alive, told(b, store.Signal{Kind: store.SignalWork, Key: irc}, store.Signal{Kind: store.SignalWork, Key: irc})...)
 
+	check(t, a.Stop(t.Context(), key)) // its own
+	check(t, b.Stop(t.Context(), key))
+	renewed(t, a, alive, told(a, store.Signal{Kind: store.SignalStop, Key: key})...)
+	told(b)
+
 	renewed(t, a, dead)
 	append(b, "e5", mailbox.InboxNew)
 	claimed(t, b, key, "b")
@@ -296,6 +302,9 @@ func controls(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	grows("an elevation", b.Elevate(t.Context(), consent.Elevation{Conversation: "irc:#flynn", State: "on", Began: noon, Until: noon}, auditRow(consent.AuditElevated, "x", noon)))
 	grows("its end", b.EndElevation(t.Context(), "irc:#flynn", noon, auditRow(consent.AuditElevatedEnd, "x", noon)))
 	grows("an answer", b.MoveApproval(t.Context(), v.approval, consent.ApprovalPending, consent.ApprovalGranted, "irc:ann", noon))
+	check(t, b.PutCode(t.Context(), signins.Code{Digest: "c", Sender: "irc:ann", Event: "e", Asked: noon, Expires: noon.Add(time.Hour)}))
+	grows("a sign-in", second2(b.UseCode(t.Context(), "c", signins.SignIn{ID: "s", Digest: "d", Began: noon, Used: noon})))
+	grows("the end of a sign-in", b.DropSignIn(t.Context(), "s"))
 	_, _, err := b.AppendInbox(t.Context(), msg("e"), mailbox.InboxNew, "")
 	check(t, err)
 	equal(t, "control after a message", renewed(t, a, alive).Control, last)
@@ -315,6 +324,7 @@ func fencedMembers(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		"claim":   second(old.Claim(t.Context(), key)),
 		"take":    second(old.Take(t.Context(), key)),
 		"release": old.Release(t.Context(), key),
+		"stop":    old.Stop(t.Context(), key),
 		"leave":   old.Leave(t.Context()),
 	} {
 		if !errors.Is(err, store.ErrFenced) {

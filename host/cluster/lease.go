@@ -8,10 +8,21 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Tenure is the right of this host to run something that one host at a time may run, such as the plugin of a channel. As long as somebody
-// asks how much of it is left, the host claims its key whenever no other host has it. When nobody has asked for a term, whatever was run
-// has long ended, and the host gives the key up. So a host on which a plugin cannot run leaves the channel to the others.
-type Tenure struct {
+// Lease is the right of this host to run something that one host at a time may run, such as the plugin of a channel. It is none of its own:
+// it lasts as long as the lease of the host, while the host owns the key.
+//
+// As long as somebody asks how much of it is left, the host claims the key whenever no other host has it. When nobody has asked for a
+// term, whatever was run has long ended, and the host gives the key up. So a host on which a plugin cannot run leaves the channel to the
+// others.
+type Lease = interface {
+	// Left is how long the host surely has it from now on; 0 without it.
+	Left() time.Duration
+	// Epoch rises whenever the key goes from one host to another.
+	Epoch() int64
+}
+
+// right is a Lease.
+type right struct {
 	m   *Member
 	key store.OwnerKey
 
@@ -21,20 +32,21 @@ type Tenure struct {
 	refused store.Owner // that had the key when a claim was refused
 }
 
-// Tenure returns the tenure of a key.
-func (m *Member) Tenure(key store.OwnerKey) *Tenure {
+// Lease returns the lease of a channel.
+func (m *Member) Lease(channel string) Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.tenures[key]
+	key := store.ChannelOwner(channel)
+	t := m.rights[key]
 	if t == nil {
-		t = &Tenure{m: m, key: key}
-		m.tenures[key] = t
+		t = &right{m: m, key: key}
+		m.rights[key] = t
 	}
 	return t
 }
 
-// Left is how long the host surely has the key from now on; 0 without it, and 0 for a host that gets no keys, which gives it up a term later.
-func (t *Tenure) Left() time.Duration {
+// Left implements Lease. It is 0 for a host that gets no keys, which gives the key up a term later.
+func (t *right) Left() time.Duration {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	now := t.m.cfg.Now()
@@ -51,8 +63,8 @@ func (t *Tenure) Left() time.Duration {
 	return t.m.until.Sub(now)
 }
 
-// Epoch rises whenever the key goes from one host to another.
-func (t *Tenure) Epoch() int64 {
+// Epoch implements Lease.
+func (t *right) Epoch() int64 {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	if h := t.m.held[t.key]; h != nil {
@@ -61,15 +73,15 @@ func (t *Tenure) Epoch() int64 {
 	return t.epoch
 }
 
-// wanted reports whether somebody has asked for the tenure within a term; Member.mu is held.
-func (t *Tenure) wanted(now time.Time) bool {
+// wanted reports whether somebody has asked for the lease within a term; Member.mu is held.
+func (t *right) wanted(now time.Time) bool {
 	return !t.asked.IsZero() && now.Sub(t.asked) <= t.m.cfg.Term
 }
 
-// Yield gives up a key unless somebody asks for its tenure: this host cannot do the work for it at the moment.
+// Yield gives up a key unless somebody asks for its lease: this host cannot do the work for it at the moment.
 func (m *Member) Yield(ctx context.Context, key store.OwnerKey) error {
 	m.mu.Lock()
-	t := m.tenures[key]
+	t := m.rights[key]
 	kept := m.held[key] == nil || t != nil && t.wanted(m.cfg.Now())
 	m.mu.Unlock()
 	if kept {
@@ -78,7 +90,7 @@ func (m *Member) Yield(ctx context.Context, key store.OwnerKey) error {
 	return m.Release(ctx, key)
 }
 
-// Hold claims and gives up the keys of tenures until ctx ends.
+// Hold claims and gives up the keys of leases until ctx ends.
 func (m *Member) Hold(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -102,15 +114,15 @@ func (m *Member) Hold(ctx context.Context) error {
 	}
 }
 
-// wishes returns the tenures to be claimed, and the keys to be given up.
-func (m *Member) wishes() (claim []*Tenure, give []store.OwnerKey) {
+// wishes returns the leases to be claimed, and the keys to be given up.
+func (m *Member) wishes() (claim []*right, give []store.OwnerKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.may(nil) != nil {
 		return nil, nil
 	}
 	now := m.cfg.Now()
-	for key, t := range m.tenures {
+	for key, t := range m.rights {
 		switch h := m.held[key]; {
 		case h == nil && t.wanted(now) && m.idling.why == "":
 			claim = append(claim, t)
@@ -124,8 +136,8 @@ func (m *Member) wishes() (claim []*Tenure, give []store.OwnerKey) {
 	return claim, give
 }
 
-// try claims the key of a tenure, unless the host that was the owner at the last try is so still, and alive.
-func (m *Member) try(ctx context.Context, t *Tenure) {
+// try claims the key of a lease, unless the host that was the owner at the last try is so still, and alive.
+func (m *Member) try(ctx context.Context, t *right) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Term)
 	defer cancel()
 	o, err := m.cfg.Owners.Owner(ctx, t.key)
