@@ -62,6 +62,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
+	in.Go("digests", stop, func() error { return h.cluster().Run(ctx) })
 	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
