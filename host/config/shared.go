@@ -10,7 +10,7 @@ import (
 // the values of secrets. Paths count from the folder of the file.
 func (c *Config) SharedDigest() string {
 	shared := *c
-	shared.Store, shared.Gateway, shared.Plugins = Store{MaxAgeHours: c.Store.MaxAgeHours}, Gateway{}, Plugins{}
+	shared.Store, shared.Cluster, shared.Gateway, shared.Plugins = Store{MaxAgeHours: c.Store.MaxAgeHours}, Cluster{}, Gateway{}, Plugins{}
 	var text bytes.Buffer
 	if err := shared.Show(&text); err != nil {
 		return "" // it is no configuration that Load has returned

@@ -30,7 +30,7 @@ func TestSharedDigest(t *testing.T) {
 	for name, more := range map[string]string{
 		"nothing":            "",
 		"a comment":          "# é\n",
-		"where the store is": "[store]\ndir = \"elsewhere\"\n",
+		"where the store is": "[store]\ndir = \"elsewhere\"\nurl_env = \"URL\"\n[cluster]\nhost = \"a\"\n",
 		"the gateway":        "[gateway]\nlisten = \"127.0.0.1:1\"\norigins = [\"https://a.example\"]\n",
 		"where plugins are":  "[plugins]\ndir = \"elsewhere\"\n",
 		"a default":          "[limits]\n",
