@@ -170,6 +170,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Previews: h.previews, Idle: &h.idle,
 	}, subjects)
+	if err == nil {
+		h.cluster().Tell()
+	}
 	return err
 }
 

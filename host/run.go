@@ -64,6 +64,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
+	in.Go("digests", stop, func() error { return h.cluster().Run(ctx) })
 	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("views of other hosts' turns", stop, func() error { return h.broker.Follow(ctx, h.feed, h.member, h.log) })

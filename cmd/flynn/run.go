@@ -46,6 +46,7 @@ func commands() []*cli.Command {
 		renamed("stop", haltCommand()),
 		resumeCommand(),
 		restartCommand(),
+		clusterCommand(),
 		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),

@@ -34,6 +34,13 @@ func (m *Member) Tell(address, digests string) {
 	m.cfg.Address, m.cfg.Digests = address, digests
 }
 
+// Idle says why the host gets no keys; it is empty if it gets them.
+func (m *Member) Idle() store.Idle {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.idling.why
+}
+
 // told takes what the store says, and reports whether the host gets keys again; m.mu is held.
 func (m *Member) told(why store.Idle) (again bool) {
 	i := &m.idling

@@ -49,6 +49,7 @@ type Backend struct {
 	Configurations Configurations
 	Secrets        Secrets
 	Channels       Channels
+	Cluster        Cluster
 	Doctor         Doctor
 	Installed      InstalledPlugins
 }
@@ -213,6 +214,8 @@ type Status struct {
 	Errors []hostlog.Record `json:"errors"`
 	// Halt is set while the kill switch is on.
 	Halt *HaltStatus `json:"halt,omitempty"`
+	// Idle says why this host gets no work of those that share its store: drained or differs; empty if it gets some.
+	Idle string `json:"idle,omitempty"`
 	// Elevated are the conversations whose tools may leave the sandbox now.
 	Elevated []ElevationStatus `json:"elevated"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), including one

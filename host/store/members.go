@@ -16,7 +16,8 @@ const (
 
 // HostState is a host that has had the store open.
 type HostState struct {
-	ID string
+	ID   string
+	Self bool // it is this one
 	// Address, Version and Digests are what it has told last.
 	Address, Version, Digests string
 	Alive                     bool

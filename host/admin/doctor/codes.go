@@ -92,6 +92,7 @@ const (
 	AddressTaken       Code = "gateway-address-taken"
 	VersionDiffers     Code = "version-differs"
 	Halted             Code = "halted"
+	HostIdle           Code = "host-idle"
 	LogRepeats         Code = "log-repeats"
 )
 
@@ -150,6 +151,7 @@ func kinds() map[Code]kind {
 		AddressTaken:       {Host, false, "flynn serve cannot listen there"},
 		VersionDiffers:     {Host, true, "what this program says about the running flynn may not be true"},
 		Halted:             {Host, false, "no agent answers until somebody resumes"},
+		HostIdle:           {Host, false, "the other hosts that share its store do all the work"},
 		LogRepeats:         {Host, true, "a warning that repeats does not pass by itself"},
 	}
 }

@@ -405,6 +405,7 @@ var brokenSites = []broken{
 		s.host = nil
 		s.write("data/gateway.token", strings.Repeat("u", 43)+"\n")
 	}, nil},
+	{HostIdle, "", func(s *site) { s.host = &Running{Status: gateway.Status{Version: up, Idle: "differs"}} }, nil},
 	{VersionDiffers, "", func(s *site) { s.host = &Running{Status: gateway.Status{Version: "v0"}} }, nil},
 	{Halted, "", func(s *site) {
 		s.host = &Running{Status: gateway.Status{Version: up, Halt: &gateway.HaltStatus{By: "web:owner"}}}

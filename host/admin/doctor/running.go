@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // checkHost reports what the running host says about itself, or what is in the way of one.
@@ -18,6 +20,15 @@ func checkHost(_ context.Context, x *exam) {
 	s := x.Running.Status
 	if s.Halt != nil {
 		x.add(Finding{Code: Halted, What: "everything is halted, by " + s.Halt.By, Command: "flynn resume"})
+	}
+	switch store.Idle(s.Idle) {
+	case store.IdleDrained:
+		x.add(Finding{Code: HostIdle, What: "this host is drained and gets no work", Command: "flynn cluster drain --undo NAME"})
+	case store.IdleDiffers:
+		x.add(Finding{
+			Code: HostIdle, What: "the configuration, policies or plugins of this host differ from what the hosts agree on",
+			Mend: "give it those of the others, or make its own those of all", Command: "flynn cluster accept",
+		})
 	}
 	if s.Version != x.Version && s.Version != "" {
 		x.add(Finding{Code: VersionDiffers, What: "the running flynn is " + s.Version + ", and this program " + x.Version, Mend: "restart the running one"})

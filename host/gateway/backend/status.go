@@ -22,6 +22,7 @@ import (
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
@@ -51,6 +52,10 @@ type Status struct {
 	Outbox interface {
 		// Waiting counts the replies that are not delivered yet, by channel.
 		Waiting() map[string]int
+	}
+	Member interface {
+		// Idle says why this host gets no work of those that share its store.
+		Idle() store.Idle
 	}
 	Halt    interface{ State() turnlog.Halt }
 	Queue   interface{ Queued() int }
@@ -84,7 +89,7 @@ func (s Status) Status(ctx context.Context) gateway.Status {
 	out := gateway.Status{
 		Version: s.Version, Generation: now.Number, Started: s.Started, Agents: agents(now), Channels: []gateway.ChannelStatus{},
 		Policies: s.Policies.statuses(ctx), Models: models(now.Tiers.Status()), Sandbox: s.sandbox(now.Config.Sandbox),
-		Halt: s.halt(), Elevated: s.elevations(ctx), Warnings: s.warnings(now.Config),
+		Halt: s.halt(), Elevated: s.elevations(ctx), Idle: string(s.Member.Idle()), Warnings: s.warnings(now.Config),
 		Queue:   gateway.QueueStatus{Running: s.Turns.RunningTurns(), Waiting: s.Queue.Queued(), Replies: s.Outbox.Waiting()},
 		Budgets: s.budgets(ctx, now.Config), Errors: s.errors(),
 	}
@@ -235,6 +240,13 @@ func (s Status) elevations(ctx context.Context) []gateway.ElevationStatus {
 // warnings are sentences for the owner.
 func (s Status) warnings(c *config.Config) []string {
 	out := []string{}
+	switch s.Member.Idle() {
+	case store.IdleDrained:
+		out = append(out, "This host is drained and gets no work. flynn cluster drain --undo lets it work again.")
+	case store.IdleDiffers:
+		out = append(out, "This host gets no work: its configuration, policies or plugins differ from what the hosts that share the store agree on. "+
+			"Give it those of the others, or run flynn cluster accept on it.")
+	}
 	if !c.Sandbox.Enabled {
 		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")
 	} else if err := s.Sandboxes.AsOfNow(); err != nil {

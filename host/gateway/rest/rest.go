@@ -126,6 +126,9 @@ func (a *API) register(r *registrar) {
 	if b.Sandboxes != nil {
 		sandboxes{b.Sandboxes}.register(r)
 	}
+	if b.Cluster != nil {
+		cluster{b.Cluster}.register(r)
+	}
 	if b.Previews != nil {
 		previews{b.Previews}.register(r)
 	}

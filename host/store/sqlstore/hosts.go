@@ -144,7 +144,7 @@ func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
 	hosts, err := list(ctx, s.read, func(scan func(...any) error) (h store.HostState, err error) {
 		var since int64
 		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
-		h.Since = instant(since)
+		h.Since, h.Self = instant(since), h.ID == s.writer.own.Host
 		return h, err
 	}, `SELECT h.id, h.address, h.version, h.digests, h.expires > `+now+`, CASE WHEN h.expires > `+now+` OR h.expires = 0 THEN h.since ELSE h.expires END, `+idleCase+`,
 		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)

@@ -37,7 +37,7 @@ func hostsAreListed(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	const b = "b\n'é"
 	began := time.Now()
 	a, other := join("a"), join(b)
-	equal(t, "one that has no lease", hostsOf(t, a)["a"], store.HostState{ID: "a"})
+	equal(t, "one that has no lease", hostsOf(t, a)["a"], store.HostState{ID: "a", Self: true})
 	renewed(t, a, alive)
 	for _, key := range []store.OwnerKey{store.UpkeepOwner, store.ScheduleOwner, store.MemoryOwner, store.ChannelOwner("irc"), store.ChannelOwner("conversation"),
 		store.ConversationOwner(msg("e").ConversationKey())} {
@@ -52,7 +52,7 @@ func hostsAreListed(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	equal(t, "the first", all["a"], store.HostState{
 		ID: "a", Address: "[::1]:1", Version: "v0\n", Digests: "é", Alive: true, Since: since, Conversations: 1, Channels: 2, Singletons: 2,
 	})
-	equal(t, "the second", all[b], store.HostState{ID: b, Address: "http://[::1]:2", Version: "v1", Digests: "é", Alive: true, Since: all[b].Since})
+	equal(t, "the second", all[b], store.HostState{ID: b, Self: true, Address: "http://[::1]:2", Version: "v1", Digests: "é", Alive: true, Since: all[b].Since})
 
 	renewed(t, a, 2*alive)
 	equal(t, "since when, after another renewal", hostsOf(t, other)["a"].Since, since)

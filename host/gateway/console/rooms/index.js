@@ -18,6 +18,7 @@ export const rooms = [
   { name: "models", group: "agents", least: "owner", load: () => import("./models.js") },
   { name: "channels", group: "reach", least: "owner", load: () => import("./channels.js") },
   { name: "settings", group: "host", least: "owner", load: () => import("./settings.js") },
+  { name: "hosts", group: "host", least: "owner", load: () => import("./hosts.js") },
   { name: "doctor", group: "host", least: "owner", load: () => import("./doctor.js") },
 ];
 
