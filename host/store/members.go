@@ -43,7 +43,7 @@ type Members interface {
 	Hosts(ctx context.Context) ([]HostState, error)
 	// Takeovers returns the latest takeovers, latest first.
 	Takeovers(ctx context.Context, limit int) ([]Takeover, error)
-	// Drain keeps a host from getting keys, or lets it get them again. It lasts until it is undone, whoever starts again meanwhile. It
+	// Drain keeps a host from getting keys, or lets it get them again. It lasts until it is undone, through all starts. It
 	// returns ErrNotFound if there is no such host.
 	Drain(ctx context.Context, host string, drained bool) error
 	// Agree makes the digests that this host has told those of all hosts. The hosts agree by themselves on the digests of the one that starts

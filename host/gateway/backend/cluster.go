@@ -141,7 +141,7 @@ func (c Cluster) Tell() {
 }
 
 // digests returns the digest of all that hosts which share a store must have in common: the configuration, the policies in force and the plugins
-// that it names. What comes with Flynn is left out, so that hosts may be upgraded one after the other.
+// that it names. The parts that come with Flynn are left out, so that hosts may be upgraded one after the other.
 func (c Cluster) digests() string {
 	cfg := c.Current().Config
 	parts := []string{cfg.SharedDigest()}

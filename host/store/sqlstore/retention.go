@@ -94,7 +94,7 @@ func (s *Store) addMonths(ctx context.Context) error {
 	return nil
 }
 
-// dropMonths drops the partitions of a table in which everything has expired, and returns how many rows they had. What it leaves is deleted by rows.
+// dropMonths drops the partitions of a table in which everything has expired, and returns how many rows they had. The rest is deleted by rows.
 func (s *Store) dropMonths(ctx context.Context, table string, upTo time.Time) (int, error) {
 	if s.read.Dialect() != Postgres || !slices.Contains(monthly, table) {
 		return 0, nil

@@ -97,7 +97,7 @@ func drains(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	_, err := a.Claim(t.Context(), irc)
 	wantErr(t, err, store.ErrOwned)
 
-	// What it gives up and what it takes is work for the others.
+	// The work that it gives up and takes is for the others.
 	check(t, a.Release(t.Context(), key))
 	_, _, err = a.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
 	check(t, err)
