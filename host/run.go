@@ -41,8 +41,8 @@ func (h *Host) Run(ctx context.Context) error {
 	outbox, stopOutbox := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOutbox()
 
-	in, out, last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
-	processes := lifecycle.Group{Log: h.log}
+	in, out, processes := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
+	last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	processes.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
@@ -60,7 +60,6 @@ func (h *Host) Run(ctx context.Context) error {
 	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while turns end and replies are sent
 	defer stopRenewals()
 	last.Go("lease", stop, func() error { return h.member.Run(renewals) })
-	last.Go("channels of this host", stop, func() error { return h.member.Hold(renewals) })
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
@@ -95,7 +94,6 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
-
 	if h.onReady != nil {
 		h.onReady()
 	}

@@ -90,8 +90,8 @@ func (m *Member) Yield(ctx context.Context, key store.OwnerKey) error {
 	return m.Release(ctx, key)
 }
 
-// Hold claims and gives up the keys of leases until ctx ends.
-func (m *Member) Hold(ctx context.Context) error {
+// obtain claims and gives up the keys of leases until ctx ends.
+func (m *Member) obtain(ctx context.Context) {
 	for {
 		m.mu.Lock()
 		renewed := m.renewed
@@ -109,7 +109,7 @@ func (m *Member) Hold(ctx context.Context) error {
 		case <-renewed:
 		case <-m.wished:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

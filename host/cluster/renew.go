@@ -26,9 +26,10 @@ func (m *Member) Run(ctx context.Context) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var resting sync.WaitGroup
-	resting.Go(func() { m.rest(ctx) })
-	defer resting.Wait()
+	var keys sync.WaitGroup
+	keys.Go(func() { m.rest(ctx) })
+	keys.Go(func() { m.obtain(ctx) })
+	defer keys.Wait()
 	defer cancel()
 	look := time.NewTicker(m.cfg.Every / 4)
 	defer look.Stop()

@@ -92,6 +92,11 @@ func (r *running) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.lease() != nil && !d.GetLease() {
+		return permanent{fmt.Errorf("other hosts share the store, and plugin %s obeys no lease, so that two of them could use the account at the same time: "+
+			"install a release of it that is built with this release of the SDK, or set shared = true in the [channel] table of its %s if its platform permits that",
+			r.manifest.Name, ManifestName)}
+	}
 	if wrong := r.disagreements(d); len(wrong) > 0 {
 		return permanent{fmt.Errorf("the process contradicts %s: %s", ManifestName, strings.Join(wrong, "; "))}
 	}
@@ -113,10 +118,6 @@ func (r *running) disagreements(d *pluginv1.DescribeResponse) []string {
 	}
 	if d.GetConfigSchemaDigest() != r.schema {
 		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
-	}
-	if r.lease() != nil && !d.GetLease() {
-		out = append(out, "another host may run this instance as well, and the process obeys no lease, so that both could use the account at the "+
-			"same time: install a release of the plugin that is built with this release of the SDK")
 	}
 	return append(out, r.host.config.Kinds.differences(m, d)...)
 }

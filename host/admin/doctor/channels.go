@@ -33,6 +33,10 @@ func checkChannels(ctx context.Context, x *exam) {
 		}
 		return
 	}
+	if len(x.Config.Channels) > 0 && x.Config.Store.Host != "" {
+		x.unexamined("channels, because other hosts that share the store may be using their accounts; start flynn here and look again")
+		return
+	}
 	if len(x.Config.Channels) > 0 && inUse(x.Config.Store.Dir) {
 		x.unexamined("channels, because another flynn may be using them")
 		return
