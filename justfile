@@ -47,6 +47,10 @@ build:
 # without what calls methods by their names, text/template above all: the linker then leaves out those that nothing calls
 lean := "urfave_cli_no_template,grpcnotrace"
 
+# kill one of two hosts on one database a thousand times while messages flow; `just race` does it some times
+cluster kills="1000":
+    CLUSTER_KILLS={{ kills }} go test ./host/internal/e2e/crashtest -run TestCluster -count 1 -timeout 300m -v
+
 # kill the host a thousand times while messages flow; `just race` does it some times
 crash kills="1000":
     go test ./host/internal/e2e/crashtest -run TestCrash -kills {{ kills }} -count 1 -timeout 90m -v

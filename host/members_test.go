@@ -21,6 +21,8 @@ import (
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/database"
+	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/approval"
 )
@@ -30,7 +32,8 @@ import (
 // pair is two hosts that share a store.
 type pair struct {
 	t     *testing.T
-	dir   string // of the store
+	dir   string // of the store, in SQLite
+	url   string // of the store, in Postgres
 	more  string // of the configuration
 	model *gatedModel
 	sent  sentLog
@@ -148,7 +151,7 @@ func newGatedModel(t *testing.T) *gatedModel {
 
 func newPair(t *testing.T) *pair { return newPairWith(t, "") }
 
-// newPairWith returns two hosts with more tables in their configuration.
+// newPairWith returns two hosts with more tables in their configuration, whose store is in SQLite.
 func newPairWith(t *testing.T, more string) *pair {
 	p := &pair{t: t, dir: t.TempDir(), more: more, model: newGatedModel(t), hosts: map[string]*member{}}
 	for _, name := range []string{"a", "b"} {
@@ -157,11 +160,33 @@ func newPairWith(t *testing.T, more string) *pair {
 	return p
 }
 
+// onEachStore runs a test with two hosts that share a store in SQLite, and with two in Postgres, as their configuration says.
+func onEachStore(t *testing.T, test func(t *testing.T, p *pair)) {
+	for _, of := range []string{"SQLite", "Postgres"} {
+		t.Run(of, func(t *testing.T) {
+			if of == "SQLite" {
+				test(t, newPair(t))
+				return
+			}
+			server := postgrestest.Start(t)
+			p := &pair{t: t, url: server.URL(server.Database(t)), model: newGatedModel(t), hosts: map[string]*member{}}
+			for _, name := range []string{"a", "b"} {
+				p.start(name)
+			}
+			test(t, p)
+		})
+	}
+}
+
 func (p *pair) start(name string) *member {
 	p.t.Helper()
 	dir := p.t.TempDir()
 	path := filepath.Join(dir, "flynn.toml")
-	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n" +
+	shared := ""
+	if p.url != "" {
+		shared = "url_env = \"FLYNN_STORE\"\n[cluster]\nhost = \"" + name + "\"\n"
+	}
+	text := "[store]\ndir = \"" + dir + "/s\"\n" + shared + "[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n" +
 		"[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"" + p.model.URL + "\"\n" +
 		"[access]\nmode = \"open\"\nrate_per_minute = 10_000\nunknown_rate_per_minute = 10_000\nowners = [\"irc:ann\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\ntrust_senders = true\n" + p.more
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -170,13 +195,19 @@ func (p *pair) start(name string) *member {
 	m := &member{lease: &lease{}, ended: map[string]int{}, over: make(chan struct{})}
 	ready := make(chan struct{})
 	h, err := New(p.t.Context(), Config{
-		Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler), Ready: func() { close(ready) },
-		store: func(ctx context.Context, own config.Store) (store.Store, error) {
-			if err := os.MkdirAll(own.Dir, 0o700); err != nil {
-				return nil, err
+		Path: path, Log: slog.New(slog.DiscardHandler), Ready: func() { close(ready) },
+		Getenv: func(variable string) string {
+			if variable == "FLYNN_STORE" {
+				return p.url
 			}
-			s, err := sqlite.Join(ctx, p.dir, name)
-			m.lease.Store = s
+			return os.Getenv(variable)
+		},
+		store: func(ctx context.Context, own config.Store) (_ store.Store, err error) {
+			if p.url != "" {
+				m.lease.Store, err = database.At(own.Location()).Open(ctx)
+			} else if err = os.MkdirAll(own.Dir, 0o700); err == nil {
+				m.lease.Store, err = sqlite.Join(ctx, p.dir, name)
+			}
 			return m.lease, err
 		},
 	})
@@ -277,8 +308,9 @@ func conversationKey(id string) store.OwnerKey {
 
 // TestATurnOfAStoppedHostIsTakenOver has a host stop in the middle of a turn, as by SIGSTOP, or for ever. The other answers; what the first
 // does when it runs again is not committed.
-func TestATurnOfAStoppedHostIsTakenOver(t *testing.T) {
-	p := newPair(t)
+func TestATurnOfAStoppedHostIsTakenOver(t *testing.T) { onEachStore(t, aTurnOfAStoppedHostIsTakenOver) }
+
+func aTurnOfAStoppedHostIsTakenOver(t *testing.T, p *pair) {
 	a, b := p.hosts["a"], p.hosts["b"]
 	p.say(a, "e1", "ann")
 	late := p.call()
@@ -319,7 +351,10 @@ func TestATurnOfAStoppedHostIsTakenOver(t *testing.T) {
 
 // TestAHostThatStopsInGoodOrderHandsOver: its keys are free at once, and what it did not answer is answered by the other.
 func TestAHostThatStopsInGoodOrderHandsOver(t *testing.T) {
-	p := newPair(t)
+	onEachStore(t, aHostThatStopsInGoodOrderHandsOver)
+}
+
+func aHostThatStopsInGoodOrderHandsOver(t *testing.T, p *pair) {
 	a := p.hosts["a"]
 	p.say(a, "e1", "ann")
 	p.call()
@@ -340,8 +375,9 @@ func TestAHostThatStopsInGoodOrderHandsOver(t *testing.T) {
 }
 
 // TestSingletonsRunOnce: each task of the host runs on one of them, and on the other when that ends.
-func TestSingletonsRunOnce(t *testing.T) {
-	p := newPair(t)
+func TestSingletonsRunOnce(t *testing.T) { onEachStore(t, singletonsRunOnce) }
+
+func singletonsRunOnce(t *testing.T, p *pair) {
 	for _, key := range []store.OwnerKey{store.ScheduleOwner, store.MemoryOwner, store.UpkeepOwner} {
 		p.eventually(string(key), func() bool { return p.owner(key) == "a" })
 		if p.hosts["b"].member.Holds(key) {
@@ -355,8 +391,9 @@ func TestSingletonsRunOnce(t *testing.T) {
 }
 
 // TestAHaltIsSeenByAllHosts within about a second.
-func TestAHaltIsSeenByAllHosts(t *testing.T) {
-	p := newPair(t)
+func TestAHaltIsSeenByAllHosts(t *testing.T) { onEachStore(t, aHaltIsSeenByAllHosts) }
+
+func aHaltIsSeenByAllHosts(t *testing.T, p *pair) {
 	a, b := p.hosts["a"], p.hosts["b"]
 	p.say(b, "e1", "ann")
 	p.call() // its turn is stopped, and begins again
@@ -378,7 +415,10 @@ func TestAHaltIsSeenByAllHosts(t *testing.T) {
 
 // TestAnApprovalIsAnsweredThroughAnotherHost: the turn that waits for it goes on within a second.
 func TestAnApprovalIsAnsweredThroughAnotherHost(t *testing.T) {
-	p := newPair(t)
+	onEachStore(t, anApprovalIsAnsweredThroughAnotherHost)
+}
+
+func anApprovalIsAnsweredThroughAnotherHost(t *testing.T, p *pair) {
 	a, b := p.hosts["a"], p.hosts["b"]
 	request, err := a.approvals.Request(t.Context(), approval.Ask{Turn: "t", Session: "irc:ann:a", Requester: "irc:bob", Reach: approval.ReachOnce,
 		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(`{}`), Agent: "a", Where: "host", Sandbox: "host"}})

@@ -90,7 +90,7 @@ func sqliteBackend(t *testing.T) func(*rapid.T) backend {
 			},
 			advance: func(d time.Duration) {
 				if d != 0 {
-					exec("UPDATE hosts SET expires = max(1, expires - ?1), begins = begins - ?1 WHERE expires > 0", int64(d))
+					exec("UPDATE hosts SET expires = max(1, expires - ?1), begins = begins - ?1, gone = CASE WHEN gone > 0 THEN max(1, gone - ?1) ELSE 0 END WHERE expires > 0", int64(d))
 				}
 			},
 			save: func() func() {
@@ -112,7 +112,7 @@ func sqliteBackend(t *testing.T) func(*rapid.T) backend {
 					exec("UPDATE hosts SET incarnation = incarnation || '?'")
 				}
 				if grace > 0 {
-					exec("UPDATE hosts SET expires = ? WHERE expires > 0", time.Now().Add(grace).UnixNano())
+					exec("UPDATE hosts SET expires = ?1, begins = ?1, gone = 0 WHERE expires > 0", time.Now().Add(grace).UnixNano())
 				}
 			},
 			lower: func(key store.OwnerKey) { exec("UPDATE owners SET epoch = epoch - 1 WHERE key = ?", key) },

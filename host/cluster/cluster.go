@@ -17,10 +17,12 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Term is how long a host counts as alive after a renewal, and Every is the time between two renewals.
+// Term is how long a host counts as alive after a renewal, and Every is the time between two renewals. Reach is how long after a renewal side
+// effects are begun without another one, if other hosts notice that the connection of this one has ended.
 const (
 	Term  = 4 * time.Second
 	Every = time.Second
+	Reach = 500 * time.Millisecond
 )
 
 // Work is what a host does for the keys that it owns.
@@ -42,8 +44,8 @@ type Work interface {
 // Config configures a Member.
 type Config struct {
 	Owners store.Owners
-	// Term and Every are those above when zero.
-	Term, Every time.Duration
+	// Term, Every and Reach are those above when zero.
+	Term, Every, Reach time.Duration
 	// Address, Version and Digests are told to other hosts.
 	Address, Version, Digests string
 	Log                       *slog.Logger
@@ -59,9 +61,12 @@ type Member struct {
 
 	mu       sync.Mutex
 	from     time.Time     // side effects may begin from here
-	until    time.Time     // to here
+	near     time.Time     // to here, and then after another renewal
+	until    time.Time     // what goes on without asking ends here
+	reach    time.Duration // grows if renewals take long
 	fenced   bool          // another incarnation has replaced this one
 	renewed  chan struct{} // closed and replaced after each renewal
+	wanted   chan struct{} // capacity 1: somebody waits for a renewal
 	held     map[store.OwnerKey]*hold
 	claiming map[*claim]bool
 	heard    []int64        // signals that were acted on, and that the store has not been told of
@@ -78,6 +83,7 @@ type Member struct {
 type hold struct {
 	key   store.OwnerKey
 	epoch int64
+	rest  time.Time     // a previous owner may run until then what goes on without asking
 	lost  chan struct{} // closed when the key is lost
 	users int           // work that has begun and not ended; guarded by Member.mu
 	looks sync.Mutex    // held while somebody looks for work that another host left
@@ -98,12 +104,16 @@ func New(c Config) *Member {
 	if c.Every == 0 {
 		c.Every = Every
 	}
+	if c.Reach == 0 {
+		c.Reach = Reach
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return &Member{
-		cfg: c, shared: c.Owners.Shared(), renewed: make(chan struct{}), held: map[store.OwnerKey]*hold{}, claiming: map[*claim]bool{},
-		acted: map[int64]bool{}, alive: map[string]bool{}, rights: map[store.OwnerKey]*right{}, wished: make(chan struct{}, 1), idling: newIdling(),
+		cfg: c, shared: c.Owners.Shared(), reach: c.Reach, renewed: make(chan struct{}), wanted: make(chan struct{}, 1), held: map[store.OwnerKey]*hold{},
+		claiming: map[*claim]bool{}, acted: map[int64]bool{}, alive: map[string]bool{}, rights: map[store.OwnerKey]*right{}, wished: make(chan struct{}, 1),
+		idling: newIdling(),
 	}
 }
 
@@ -119,7 +129,7 @@ func (m *Member) may(h *hold) error {
 	switch {
 	case m.fenced, h != nil && m.held[h.key] != h:
 		return store.ErrFenced
-	case now.Before(m.from) || !now.Before(m.until):
+	case now.Before(m.from) || !now.Before(m.near):
 		return errLapsed
 	}
 	return nil
@@ -149,6 +159,11 @@ func (m *Member) Begin(ctx context.Context) error {
 			timer := time.NewTimer(wait)
 			defer timer.Stop()
 			later = timer.C
+		} else {
+			select {
+			case m.wanted <- struct{}{}:
+			default:
+			}
 		}
 		select {
 		case <-renewed:
@@ -255,7 +270,7 @@ func (m *Member) claimed(c *claim, o store.Owner, err error) (*hold, error) {
 		return h, nil
 	}
 	m.drop(c.key)
-	h := &hold{key: c.key, epoch: o.Epoch, lost: make(chan struct{}), fresh: true}
+	h := &hold{key: c.key, epoch: o.Epoch, rest: m.cfg.Now().Add(o.Rest + o.Rest/margin), lost: make(chan struct{}), fresh: true}
 	m.held[c.key] = h
 	return h, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Exclusively runs a part of the host while the host owns a key, until ctx ends or the part returns by itself. The context of the part ends
 // when the key is lost or the lease lapses: the part must then stop at once, because another host may be about to start it. Other hosts
-// that call Exclusively for the key wait meanwhile.
+// that call Exclusively for the key wait meanwhile, and after the death of this one until its lease is over.
 func (m *Member) Exclusively(ctx context.Context, key store.OwnerKey, part func(context.Context) error) error {
 	if !m.shared {
 		return part(ctx)
@@ -40,6 +40,9 @@ func (m *Member) once(ctx context.Context, key store.OwnerKey, part func(context
 	defer done()
 	work, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
+	if err := m.rests(work); err != nil {
+		return false, nil
+	}
 	lapsed := make(chan struct{})
 	go func() {
 		defer close(lapsed)
@@ -54,6 +57,17 @@ func (m *Member) once(ctx context.Context, key store.OwnerKey, part func(context
 		err = nil
 	}
 	return over, err
+}
+
+// rests returns when no previous owner of the key of ctx can run anything any more.
+func (m *Member) rests(ctx context.Context) error {
+	h := ctx.Value(holdKey{}).(*hold)
+	select {
+	case <-time.After(h.rest.Sub(m.cfg.Now())):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // lapses returns when the lease has lapsed or the host gets no keys any more, or ctx has ended.

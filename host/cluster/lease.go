@@ -45,7 +45,8 @@ func (m *Member) Lease(channel string) Lease {
 	return t
 }
 
-// Left implements Lease. It is 0 for a host that gets no keys, which gives the key up a term later.
+// Left implements Lease. It is 0 as long as a previous owner may have some left, and for a host that gets no keys, which gives the key up a
+// term later.
 func (t *right) Left() time.Duration {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
@@ -57,10 +58,11 @@ func (t *right) Left() time.Duration {
 		}
 	}
 	t.asked = now
-	if h := t.m.held[t.key]; h == nil || t.m.may(h) != nil || t.m.idling.why != "" {
+	h := t.m.held[t.key]
+	if h == nil || t.m.fenced || t.m.idling.why != "" || now.Before(t.m.from) || now.Before(h.rest) {
 		return 0
 	}
-	return t.m.until.Sub(now)
+	return max(0, t.m.until.Sub(now))
 }
 
 // Epoch implements Lease.

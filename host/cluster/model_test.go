@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // The model makes processes of three hosts start, renew, stop for a while, lose the store, die and come back, in any order, and lets the
@@ -27,6 +28,7 @@ import (
 const (
 	modelTerm  = 4*time.Hour + 30*time.Second // never ends at the time of an event
 	modelEvery = time.Hour
+	modelReach = 20*time.Minute + 7*time.Second // nor this, nor its double
 )
 
 // fault is a mistake that the model has to find.
@@ -45,6 +47,7 @@ const (
 	deafToLoss    fault = "signals of lost keys are ignored"
 	trustsClaims  fault = "the answer to a claim counts though the key was lost since"
 	sendsUnmarked fault = "a send that may have happened is repeated without a mark"
+	farReach      fault = "a host acts for its whole lease though its connection may have ended"
 	neverSweeps   fault = "nobody looks for what dead hosts leave"
 )
 
@@ -62,6 +65,7 @@ var faults = map[fault]string{
 	deafToLoss:    "14727549982576819704",
 	trustsClaims:  "8708531547977917490",
 	sendsUnmarked: "15112745103955972066",
+	farReach:      "15610633084748703285",
 	neverSweeps:   "3746402024347188943",
 }
 
@@ -74,6 +78,8 @@ type truth struct {
 	host     map[store.OwnerKey]string
 	granted  map[store.OwnerKey]int // when the key went to that host
 	expires  map[string]time.Duration
+	parted   map[string]time.Duration // when a host whose connection has ended cannot act any more
+	reach    map[string]time.Duration
 	begins   map[string]time.Duration // when the predecessor of a process cannot act any more
 	open     map[int64]store.OwnerKey // messages without an answer
 	answers  map[store.OwnerKey]int
@@ -85,7 +91,7 @@ type truth struct {
 
 func (v truth) clone() truth {
 	v.host, v.granted, v.expires, v.open = maps.Clone(v.host), maps.Clone(v.granted), maps.Clone(v.expires), maps.Clone(v.open)
-	v.begins = maps.Clone(v.begins)
+	v.begins, v.parted, v.reach = maps.Clone(v.begins), maps.Clone(v.parted), maps.Clone(v.reach)
 	v.answers, v.unsent, v.clean, v.sends = maps.Clone(v.answers), maps.Clone(v.unsent), maps.Clone(v.clean), maps.Clone(v.sends)
 	return v
 }
@@ -100,6 +106,7 @@ type world struct {
 	count   int // of what has happened
 	procs   []*process
 	current map[string]*process
+	watched bool                   // connections that end are noticed
 	acted   map[store.OwnerKey]int // order of the latest owner that has begun an effect
 	saved   *truth
 	restore func()
@@ -115,6 +122,7 @@ type process struct {
 	begun          time.Duration // the same, in world.now
 	rate, skew     float64       // of its clocks
 	paused, cut    bool
+	connected      bool // holds the lock of its host
 	dead, outdated bool // outdated: from before a rollback
 	stage          int  // of its renewal: 1 sent, 2 carried out
 	sent           time.Time
@@ -201,9 +209,10 @@ func (p *process) String() string { return fmt.Sprintf("%s (start %d)", p.host, 
 
 func newWorld(t *rapid.T, b backend, f fault) *world {
 	w := &world{T: t, random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), backend: b, fault: f, current: map[string]*process{}, acted: map[store.OwnerKey]int{}, truth: truth{
-		host: map[store.OwnerKey]string{}, granted: map[store.OwnerKey]int{}, expires: map[string]time.Duration{}, begins: map[string]time.Duration{}, open: map[int64]store.OwnerKey{},
+		host: map[store.OwnerKey]string{}, granted: map[store.OwnerKey]int{}, expires: map[string]time.Duration{}, begins: map[string]time.Duration{}, parted: map[string]time.Duration{}, reach: map[string]time.Duration{}, open: map[int64]store.OwnerKey{},
 		answers: map[store.OwnerKey]int{}, unsent: map[string]bool{}, clean: map[string]int{}, sends: map[string]int{},
 	}}
+	w.watched = w.between(0, 3) > 0
 	w.begin("a")
 	return w
 }
@@ -213,9 +222,12 @@ func (w *world) begin(host string) {
 	p := &process{
 		w: w, store: w.join(host), host: host, start: w.count, begun: w.now, rate: 1 + float64(w.between(-8, 8))/100,
 		skew: float64(w.between(-8, 8)), want: map[store.OwnerKey]bool{}, jobs: map[store.OwnerKey]*job{},
-		cache: map[store.OwnerKey]int{}, orders: map[*hold]int{},
+		cache: map[store.OwnerKey]int{}, orders: map[*hold]int{}, connected: true,
 	}
-	p.m = New(Config{Owners: p.store, Term: modelTerm, Every: modelEvery, Now: p.clock, Log: slog.New(slog.DiscardHandler)})
+	if old := w.current[host]; old != nil {
+		old.connected = false
+	}
+	p.m = New(Config{Owners: p.store, Term: modelTerm, Every: modelEvery, Reach: modelReach, Now: p.clock, Log: slog.New(slog.DiscardHandler)})
 	p.m.work = p
 	w.procs = append(w.procs, p)
 	w.current[host], w.begins[host] = p, w.expires[host]
@@ -233,7 +245,25 @@ func (w *world) owner(key store.OwnerKey) string {
 	return store.DefaultHost
 }
 
-func (w *world) alive(host string) bool { return w.expires[host] > w.now }
+func (w *world) alive(host string) bool {
+	from, parted := w.parted[host]
+	return w.expires[host] > w.now && (!parted || from > w.now)
+}
+
+// notice lets a process see that the connection of another host has ended.
+func (w *world) notice(by *process) {
+	for _, host := range slices.Sorted(maps.Keys(w.expires)) {
+		if p := w.current[host]; host == by.host || p != nil && p.connected || w.current[by.host] != by {
+			continue
+		}
+		if err := by.store.(*sqlite.Store).Ended(context.Background(), host, "SELECT ? <> ''"); err != nil {
+			w.Fatalf("%s notices the end of %s: %v", by, host, err)
+		}
+		if _, is := w.parted[host]; !is && w.reach[host] > 0 && w.expires[host] > w.now {
+			w.parted[host] = max(w.now+w.reach[host], w.begins[host])
+		}
+	}
+}
 
 // order says when a process was granted a key that its host owns.
 func (w *world) order(p *process, key store.OwnerKey) int { return max(w.granted[key], p.start) }
@@ -304,9 +334,12 @@ func (w *world) renew(p *process) {
 	case 0:
 		if p.runs() {
 			p.sent, p.lease, p.stage = p.clock(), p.m.lease(), 1
+			if !w.watched {
+				p.lease.Reach = 0
+			}
 		}
 	case 1:
-		if p.cut {
+		if p.cut || p.paused && !p.connected {
 			p.stage = 0
 			return
 		}
@@ -319,6 +352,8 @@ func (w *world) renew(p *process) {
 				w.Fatalf("%s renews: %v", p, p.err)
 			}
 			w.expires[p.host], p.last = w.now+modelTerm, w.now
+			w.reach[p.host], p.connected, p.renewal.Watched = p.lease.Reach, true, w.watched
+			delete(w.parted, p.host)
 		}
 		p.stage = 2
 	case 2:
@@ -331,6 +366,9 @@ func (w *world) renew(p *process) {
 		}
 		if w.fault == timeOfReply {
 			p.sent = p.clock()
+		}
+		if w.fault == farReach {
+			p.renewal.Watched = false
 		}
 		if w.fault == noWait {
 			p.renewal.Wait = 0
@@ -345,7 +383,7 @@ func (w *world) renew(p *process) {
 				}
 			}()
 		}
-		n, err := p.m.hear(p.sent, p.renewal, p.err)
+		n, err := p.m.hear(p.sent, p.lease.Reach, p.renewal, p.err)
 		if err == nil {
 			p.beaten = true
 			p.m.pass(n)
@@ -592,7 +630,7 @@ func (w *world) commit(p *process, key store.OwnerKey, j *job) {
 
 // leave stops a process in good order.
 func (w *world) leave(p *process) {
-	p.dead, p.jobs, p.late = true, map[store.OwnerKey]*job{}, nil
+	p.dead, p.connected, p.jobs, p.late = true, false, map[store.OwnerKey]*job{}, nil
 	if err := p.m.leave(context.Background()); (w.current[p.host] != p) != errors.Is(err, store.ErrFenced) && !p.m.fenced {
 		w.Fatalf("%s leaves: %v", p, err)
 	} else if err != nil {
@@ -643,9 +681,10 @@ func (w *world) rollBack() {
 	for _, p := range w.procs {
 		p.outdated = true
 	}
-	w.current = map[string]*process{}
+	w.current, w.parted = map[string]*process{}, map[string]time.Duration{}
 	for host := range w.expires {
 		w.expires[host] = w.now + modelTerm
+		w.begins[host] = w.expires[host]
 	}
 	w.saved = nil
 }
@@ -743,7 +782,9 @@ func (w *world) actions() []action {
 		{6, to(func(p *process) bool { return p.paused }, func(p *process) { p.paused = false })},
 		{4, to(any, func(p *process) { p.cut = true })},
 		{6, to(func(p *process) bool { return p.cut }, func(p *process) { p.cut = false })},
-		{2, to(any, func(p *process) { p.dead = true })},
+		{2, to(any, func(p *process) { p.dead, p.connected = true, false })},
+		{4, to(any, func(p *process) { p.connected = false })}, // until it renews
+		{6, to(well, w.notice)},
 		{2, to(well, w.leave)},
 		{5, to(well, func(p *process) { w.release(p, pick(w, keys())) })},
 		{6, func() {
@@ -778,7 +819,7 @@ func (w *world) settle() {
 	for _, p := range w.procs {
 		p.paused, p.cut = false, false
 		if w.between(0, 2) == 0 || p.outdated || w.current[p.host] != p {
-			p.dead = true
+			p.dead, p.connected = true, false
 		}
 	}
 	w.pass(0)

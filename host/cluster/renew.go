@@ -46,6 +46,9 @@ func (m *Member) Run(ctx context.Context) error {
 		for waiting := true; waiting; {
 			select {
 			case <-look.C:
+			case <-m.wanted:
+				waiting = false
+				continue
 			case <-ctx.Done():
 				return nil
 			}
@@ -62,8 +65,9 @@ func (m *Member) beat(ctx context.Context) (more bool, err error) {
 	sent := m.cfg.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Term)
 	defer cancel()
-	r, err := m.cfg.Owners.Renew(ctx, m.lease())
-	n, err := m.hear(sent, r, err)
+	l := m.lease()
+	r, err := m.cfg.Owners.Renew(ctx, l)
+	n, err := m.hear(sent, l.Reach, r, err)
 	m.pass(n)
 	return n.more, err
 }
@@ -72,7 +76,7 @@ func (m *Member) beat(ctx context.Context) (more bool, err error) {
 func (m *Member) lease() store.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return store.Lease{Term: m.cfg.Term, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests, Heard: slices.Clone(m.heard)}
+	return store.Lease{Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests, Heard: slices.Clone(m.heard)}
 }
 
 // news is what the host learns from a renewal.
@@ -83,11 +87,11 @@ type news struct {
 	more       bool
 }
 
-// hear takes the answer to a renewal that was sent at a time. The time when it was sent counts, because the store may have counted the
-// term from then on.
+// hear takes the answer to a renewal that was sent at a time, with a reach. The time when it was sent counts, because the store may have
+// counted the term from then on, and because other hosts count the reach from the end of the connection over which it was sent.
 //
 // Keys that were lost are dropped before the host may act again, so that nothing is begun for them.
-func (m *Member) hear(sent time.Time, r store.Renewal, err error) (n news, _ error) {
+func (m *Member) hear(sent time.Time, reach time.Duration, r store.Renewal, err error) (n news, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if errors.Is(err, store.ErrFenced) {
@@ -126,6 +130,13 @@ func (m *Member) hear(sent time.Time, r store.Renewal, err error) (n news, _ err
 	}
 	lapsed := !m.cfg.Now().Before(m.until) // then a host may have lived and died unseen
 	m.until = sent.Add(m.cfg.Term - m.cfg.Term/margin)
+	m.near = m.until
+	if r.Watched {
+		m.near = sent.Add(reach - reach/margin)
+		if m.cfg.Now().Sub(sent) > reach/2 { // the store is slow
+			m.reach = min(2*reach, m.cfg.Term)
+		}
+	}
 	again := m.told(r.Idle)
 	n.vacant = (m.died(r.Alive) || n.vacant || lapsed || again || m.beats%sweepEvery == 0) && r.Idle == ""
 	m.beats++

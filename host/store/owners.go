@@ -64,6 +64,9 @@ type Owner struct {
 	Incarnation string // of the host, new at each start; empty if the host has never been started
 	// Epoch grows whenever the key moves to another host, and whenever its host is started.
 	Epoch int64
+	// Rest is how long a previous owner may still run what goes on without asking, such as the receiving half of a channel. Only Claim and
+	// Take set it.
+	Rest time.Duration
 }
 
 // WithEpoch returns a context whose writes are made only while this host owns a key in the given epoch; otherwise they return ErrFenced.
@@ -89,6 +92,8 @@ type keyEpoch struct {
 type Lease struct {
 	// Term is how long the host counts as alive from now on, by the clock of the store.
 	Term time.Duration
+	// Reach is how long after sending this the host begins side effects without another renewal. It never gets shorter while the host runs.
+	Reach time.Duration
 	// Address, Version and Digests say where other hosts reach it, and what it runs.
 	Address, Version, Digests string
 	// Heard are the signals that the host has acted on. They are not sent again.
@@ -99,6 +104,9 @@ type Lease struct {
 type Renewal struct {
 	// Wait is how long the host must not act yet, because a previous incarnation of it that was not stopped may still act.
 	Wait time.Duration
+	// Watched is true if other hosts notice that the connection of this one has ended, and then count it as dead when Reach is over, even if
+	// its lease lasts. So it must keep to its Reach.
+	Watched bool
 	// Alive are the ids of the hosts that are alive, sorted, with this one.
 	Alive []string
 	// Idle says why the host gets no new keys; it must release those that it has as its work for them ends.
@@ -138,7 +146,8 @@ type Signal struct {
 // by every host that is not fenced out.
 //
 // A host that shares the store with others renews a lease, and is alive while that lasts. Only the keys of hosts that are not alive can be
-// claimed. Leases never make a write valid: commits compare incarnation, owner and epoch, and no time.
+// claimed. Leases never make a write valid: commits compare incarnation, owner and epoch, and no time. A host that is killed need not have
+// its lease run out: see Renewal.Watched. What goes on without asking has the whole lease: see Owner.Rest.
 //
 // A back end that can lose acknowledged commits, by a failover to a replica that lags, must afterwards fence out every incarnation that
 // was opened before, and let every host count as alive for one more term: its lease may be among what was lost.

@@ -413,6 +413,12 @@ func (p *Program) Kill() error {
 	return nil
 }
 
+// Pause stops the process until Resume, as a machine does that is suspended.
+func (p *Program) Pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets the process go on.
+func (p *Program) Resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Stop ends the process in order.
 func (p *Program) Stop() error {
 	if p.cmd == nil {

@@ -148,3 +148,81 @@ func TestAHostThatLostItsDatabaseToOthersWritesNothing(t *testing.T) {
 }
 
 func joinB(ctx context.Context, at Address) (*Store, error) { return Join(ctx, at, "b") }
+
+// TestAHostWhoseConnectionEndedIsDeadBeforeItsLeaseIsOver, once it cannot act any more, unless it has renewed meanwhile. What goes on without
+// asking has the whole lease.
+func TestAHostWhoseConnectionEndedIsDeadBeforeItsLeaseIsOver(t *testing.T) {
+	server := postgrestest.Shared(t)
+	ctx, key := t.Context(), store.ScheduleOwner
+	database := server.Database(t)
+	at := Address{server.URL(database), "DB"}
+	lease := store.Lease{Term: time.Hour, Reach: 300 * time.Millisecond}
+	joined := func(name string) *Store {
+		t.Helper()
+		s, err := Join(ctx, at, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	renew := func(s *Store) store.Renewal {
+		t.Helper()
+		r, err := s.Renew(ctx, lease)
+		if err != nil || !r.Watched {
+			t.Fatalf("renewed: %+v, %v", r, err)
+		}
+		return r
+	}
+	a, b := joined("a"), joined("b")
+	defer b.Close()
+	renew(a)
+	renew(b)
+	if _, err := a.Claim(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	looks := func(want error) (gone time.Duration) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			told, err := b.Signaled(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.Claim(ctx, key)
+			if err == nil && !told {
+				t.Error("it was claimed, and nothing told that its host is dead")
+			}
+			if err == nil || time.Since(began) > 3*lease.Reach {
+				if !errors.Is(err, want) {
+					t.Fatalf("error is %v, want %v", err, want)
+				}
+				return time.Since(began)
+			}
+			if !errors.Is(err, store.ErrOwned) {
+				t.Fatal(err)
+			}
+		}
+	}
+	looks(store.ErrOwned) // it is there
+	server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'flynn' AND datname = '"+database+"'")
+	if _, err := b.Signaled(ctx); err != nil { // b has connections again
+		t.Fatal(err)
+	}
+	renew(a) // and so has a
+	looks(store.ErrOwned)
+	a.Close() // as if it was killed: it does not leave
+	if took := looks(nil); took < lease.Reach {
+		t.Errorf("it was dead after %s", took)
+	}
+	if o, err := b.Claim(ctx, key); err != nil || o.Rest < lease.Term-time.Minute || o.Rest > lease.Term {
+		t.Errorf("the owner is %+v, %v", o, err)
+	}
+	if r := renew(b); len(r.Alive) != 1 {
+		t.Errorf("alive are %v", r.Alive)
+	}
+	a = joined("a")
+	defer a.Close()
+	renew(a)
+	if r := renew(b); len(r.Alive) != 2 {
+		t.Errorf("alive are %v", r.Alive)
+	}
+}

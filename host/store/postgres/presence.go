@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/flynnhost/flynn/host/store"
@@ -172,4 +173,55 @@ func (a *appearance) stop() {
 	a.end()
 	<-a.done
 	a.count(context.Background(), "0")
+}
+
+// lockFree reports whether no process has the lock of a host.
+const lockFree = `SELECT NOT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('flynn host ' || ?, 0))`
+
+// watched reports whether other hosts can see by its lock that this one is there.
+func (s *Store) watched() bool { return s.session.locks && !s.db.pooled }
+
+// Renew implements store.Owners.
+func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error) {
+	if !s.watched() {
+		l.Reach = 0
+	}
+	r, err := s.Store.Renew(ctx, l)
+	r.Watched = l.Reach > 0
+	return r, err
+}
+
+// Signaled implements store.Owners. It also looks for hosts whose connection has ended, and reports whether one has died of that.
+func (s *Store) Signaled(ctx context.Context) (bool, error) {
+	told, err := s.Store.Signaled(ctx)
+	if err != nil || told {
+		return told, err
+	}
+	rows, err := s.read.Query(ctx, `SELECT id, reach > 0 AND gone = 0, gone > 0 AND gone <= now FROM hosts,
+		(SELECT extract(epoch FROM clock_timestamp()) * 1000000000 AS now) AS clock WHERE expires > now AND id <> $1`, s.session.host)
+	if err != nil {
+		return false, err
+	}
+	var look []string
+	var id string
+	var there, died bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &there, &died}, func() error {
+		if there {
+			look = append(look, decodeText(id))
+		}
+		told = told || died
+		return nil
+	})
+	for _, host := range look {
+		var free bool
+		if err == nil {
+			err = s.read.QueryRow(ctx, translate(lockFree).text, encodeText(host)).Scan(&free)
+		}
+		if err == nil && free {
+			err = s.Ended(ctx, host, lockFree)
+		}
+	}
+	return told, err
 }

@@ -141,12 +141,13 @@ func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
 	if s.read.Dialect() == Postgres {
 		now = postgresNow
 	}
+	alive := "(h.expires > " + now + " AND (h.gone = 0 OR h.gone > " + now + "))"
 	hosts, err := list(ctx, s.read, func(scan func(...any) error) (h store.HostState, err error) {
 		var since int64
 		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
 		h.Since, h.Self = instant(since), h.ID == s.writer.own.Host
 		return h, err
-	}, `SELECT h.id, h.address, h.version, h.digests, h.expires > `+now+`, CASE WHEN h.expires > `+now+` OR h.expires = 0 THEN h.since ELSE h.expires END, `+idleCase+`,
+	}, `SELECT h.id, h.address, h.version, h.digests, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase+`,
 		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)
 		FROM hosts h CROSS JOIN control c LEFT JOIN (SELECT host, count(*) AS every, sum(CASE WHEN key LIKE 'conversation %' THEN 1 ELSE 0 END) AS conversations,
 			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id ORDER BY h.id`)

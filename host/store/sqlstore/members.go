@@ -31,7 +31,9 @@ func (s *Store) obtain(
 		if err = do(w, key, o); err != nil {
 			return err
 		}
-		o, err = scanOwner(read)
+		if o, err = scanOwner(read); err == nil {
+			o.Rest, err = w.rest(key)
+		}
 		return err
 	})
 	switch {
@@ -41,6 +43,20 @@ func (s *Store) obtain(
 		return store.Owner{}, fmt.Errorf("%s %s: %w", verb, key, err)
 	}
 	return o, nil
+}
+
+// isAlive selects hosts that are alive at a time, which is the only parameter.
+const isAlive = "expires > ?1 AND (gone = 0 OR gone > ?1)"
+
+// rest returns how long a previous owner of a key may still run what goes on without asking.
+func (w *writer) rest(key store.OwnerKey) (time.Duration, error) {
+	var until int64
+	err := w.row("SELECT coalesce(max(rest), 0) FROM owners WHERE key = ?", []any{key}, &until)
+	if err != nil || until == 0 {
+		return 0, err
+	}
+	now, err := w.now()
+	return max(0, time.Duration(until-now)), err
 }
 
 // claim makes the host the owner of a key unless a host that is alive owns it.
@@ -54,7 +70,8 @@ func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
 	}
 	var alive bool
 	var idle store.Idle
-	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE id = ? AND expires > ?), "+idleOf, []any{before.Host, now, w.own.Host}, &alive, &idle)
+	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE "+isAlive+" AND id = ?2), (SELECT "+idleCase+" FROM hosts h, control c WHERE h.id = ?3)",
+		[]any{now, before.Host, w.own.Host}, &alive, &idle)
 	switch {
 	case err != nil:
 		return err
@@ -72,8 +89,10 @@ func (w *writer) seize(key store.OwnerKey, before store.Owner) error {
 	if err := w.recordTakeover(key); err != nil {
 		return err
 	}
-	err := w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
-		ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.Host, before.Epoch)
+	err := w.exec(`INSERT INTO owners (key, host, epoch, rest)
+		VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2), coalesce((SELECT expires FROM hosts WHERE id = ?4 AND id <> ?2), 0))
+		ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch,
+		rest = CASE WHEN excluded.rest > owners.rest THEN excluded.rest ELSE owners.rest END`, key, w.own.Host, before.Epoch, before.Host)
 	if err != nil || before.Host == w.own.Host {
 		return err
 	}
@@ -210,8 +229,8 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 			err = w.agreeAlone(l.Digests, now)
 		}
 		if err == nil {
-			err = w.exec(`UPDATE hosts SET expires = ?, address = ?, version = ?, digests = ?, since = CASE WHEN since = 0 THEN ? ELSE since END
-				WHERE id = ?`, now+int64(l.Term), l.Address, l.Version, l.Digests, now, w.own.Host)
+			err = w.exec(`UPDATE hosts SET expires = ?1, reach = ?2, gone = 0, address = ?3, version = ?4, digests = ?5, since = CASE WHEN since = 0 THEN ?6 ELSE since END
+				WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host)
 		}
 		for _, id := range l.Heard {
 			if err == nil {
@@ -227,7 +246,7 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 			return err
 		}
 		r.Wait = max(0, time.Duration(begins-now))
-		r.Alive, err = rowsOf(w, scanText[string], "SELECT id FROM hosts WHERE expires > ? ORDER BY id", now)
+		r.Alive, err = rowsOf(w, scanText[string], "SELECT id FROM hosts WHERE "+isAlive+" ORDER BY id", now)
 		if err != nil {
 			return err
 		}
@@ -249,4 +268,26 @@ func (s *Store) Signaled(ctx context.Context) (bool, error) {
 		err = scan(&is)
 		return is, err
 	}, "SELECT EXISTS (SELECT 1 FROM signals WHERE host = ?)", s.writer.own.Host)
+}
+
+// Ended has a host count as dead when its reach is over, if its connection with the store has ended. That is what ended reads, a query with
+// the host as its parameter: it does so in a transaction that excludes those of all hosts, so that a renewal comes either before it, over
+// the connection that is looked for, or after it, and then undoes it. The reach of a host that has just been started begins with the end of
+// its predecessor's lease.
+func (s *Store) Ended(ctx context.Context, host, ended string) error {
+	err := s.writer.writeAlone(ctx, func(w *writer) error {
+		var is bool
+		if err := w.row(ended, []any{host}, &is); err != nil || !is {
+			return err
+		}
+		now, err := w.now()
+		if err != nil {
+			return err
+		}
+		return w.exec("UPDATE hosts SET gone = CASE WHEN begins > ?1 + reach THEN begins ELSE ?1 + reach END WHERE id = ?2 AND gone = 0 AND reach > 0 AND expires > ?1", now, host)
+	})
+	if err != nil {
+		return fmt.Errorf("note that host %s is gone: %w", host, err)
+	}
+	return nil
 }

@@ -185,6 +185,18 @@ func (l *journal) killed() int {
 	return len(l.waiting)
 }
 
+// firstOf returns when the first of some messages was answered after a time; the zero time if none was.
+func (l *journal) firstOf(messages map[int]bool, since time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.replies {
+		if r.At.After(since) && slices.ContainsFunc(l.answeredBy(r), func(m *sent) bool { return messages[m.id] }) {
+			return r.At
+		}
+	}
+	return time.Time{}
+}
+
 // started notes the start of the next process.
 func (l *journal) started(at time.Time) {
 	l.mu.Lock()

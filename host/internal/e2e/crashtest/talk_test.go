@@ -19,6 +19,7 @@ type talk struct {
 	journal  *journal
 	platform *hosttest.Platform
 	streams  bool                     // some answers take their time
+	apart    bool                     // the hosts have no workspaces in common
 	room     map[string]chan struct{} // a token for each message of speak that has no answer
 }
 
@@ -61,6 +62,9 @@ func (t *talk) speak(ctx context.Context, i int, rng *rand.Rand) {
 		k := choose(i, rng)
 		if k == slow && t.streams {
 			k = stream
+		}
+		if k == effect && t.apart {
+			k = slow
 		}
 		t.post(i, k, sender)
 		select {

@@ -2,6 +2,12 @@
 -- before the lease of the one before it has expired.
 ALTER TABLE hosts ADD COLUMN expires BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN begins BIGINT NOT NULL DEFAULT 0;
+-- It begins nothing later than so many nanoseconds after it has sent a renewal; 0 if nobody notices when its connection ends. gone is from
+-- when it counts as dead because that has happened, and 0 otherwise.
+ALTER TABLE hosts ADD COLUMN reach BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN gone BIGINT NOT NULL DEFAULT 0;
+-- Until when a previous owner may still run what goes on without asking.
+ALTER TABLE owners ADD COLUMN rest BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN version TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN digests TEXT COLLATE "C" NOT NULL DEFAULT '';

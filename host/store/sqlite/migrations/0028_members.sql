@@ -2,6 +2,12 @@
 -- before the lease of the one before it has expired.
 ALTER TABLE hosts ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN begins INTEGER NOT NULL DEFAULT 0;
+-- It begins nothing later than so many nanoseconds after it has sent a renewal; 0 if nobody notices when its connection ends. gone is from
+-- when it counts as dead because that has happened, and 0 otherwise.
+ALTER TABLE hosts ADD COLUMN reach INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;
+-- Until when a previous owner may still run what goes on without asking.
+ALTER TABLE owners ADD COLUMN rest INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN version TEXT NOT NULL DEFAULT '';
 ALTER TABLE hosts ADD COLUMN digests TEXT NOT NULL DEFAULT '';
