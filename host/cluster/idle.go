@@ -100,7 +100,7 @@ func (m *Member) rest(ctx context.Context) {
 
 // spare returns the keys to give up now, and what is closed when there may be more.
 //
-// A plugin that runs under the lease of a channel may go on for a term, so that channels stay so long.
+// A plugin may go on with the lease of a channel for a term, so that channels stay so long.
 func (m *Member) spare() (spare []*hold, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// TestALeaseIsHadWhileSomebodyAsks: the host that is asked first has it, another gets it a term after the last question, and the epoch rises.
+func TestALeaseIsHadWhileSomebodyAsks(t *testing.T) {
+	dir := t.TempDir()
+	var ahead [2]atomic.Int64
+	var hosts [2]*Member
+	var stores [2]store.Store
+	for i, name := range []string{"a", "b"} {
+		s, err := sqlite.Join(t.Context(), dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead[i].Load())) }})
+		m.work = noWork{}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- m.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := m.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hosts[i], stores[i] = m, s
+	}
+	a, b := hosts[0].Lease("irc"), hosts[1].Lease("irc")
+	eventually := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not within 30 s: %s", what)
+			}
+		}
+	}
+	owner := func(key store.OwnerKey) string {
+		t.Helper()
+		o, err := stores[0].Owner(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Host
+	}
+	irc := store.ChannelOwner("irc")
+	if o := owner(irc); o != store.DefaultHost {
+		t.Errorf("nobody has asked, and %s has it", o)
+	}
+	eventually("the first gets it", func() bool { return a.Left() > 0 })
+	if left := a.Left(); left > Term-Term/margin || owner(irc) != "a" {
+		t.Errorf("%s are left, and %s has it", left, owner(irc))
+	}
+	first := a.Epoch()
+	for range 100 {
+		if left := b.Left(); left > 0 {
+			t.Fatalf("both have it, the other for %s", left)
+		}
+		if a.Left() == 0 {
+			t.Fatal("the first has lost it")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := hosts[0].Yield(t.Context(), irc); err != nil || owner(irc) != "a" {
+		t.Errorf("a yield while somebody asks: %v, and %s has it", err, owner(irc))
+	}
+	ahead[0].Add(int64(Term + time.Second)) // nobody asks the first any more
+	eventually("the other gets it", func() bool { return b.Left() > 0 })
+	if epoch := b.Epoch(); epoch <= first || owner(irc) != "b" {
+		t.Errorf("epoch %d after %d, and %s has it", epoch, first, owner(irc))
+	}
+	for range 100 {
+		if a.Left() > 0 {
+			t.Fatal("the first has it again")
+		}
+		time.Sleep(time.Millisecond)
+	}
+
+	web := store.ChannelOwner("web") // has no lease
+	_, done, err := hosts[0].Enter(t.Context(), web, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if err := hosts[0].Yield(t.Context(), web); err != nil || owner(web) != "" {
+		t.Errorf("a yield: %v, and %q has it", err, owner(web))
+	}
+}
