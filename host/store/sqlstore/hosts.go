@@ -150,7 +150,7 @@ func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
 	}, `SELECT h.id, h.address, h.version, h.digests, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase+`,
 		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)
 		FROM hosts h CROSS JOIN control c LEFT JOIN (SELECT host, count(*) AS every, sum(CASE WHEN key LIKE 'conversation %' THEN 1 ELSE 0 END) AS conversations,
-			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id ORDER BY h.id`)
+			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id WHERE h.incarnation <> '' ORDER BY h.id`)
 	if err != nil {
 		return nil, fmt.Errorf("list the hosts: %w", err)
 	}
