@@ -15,6 +15,9 @@ import (
 // sweepEvery is the number of renewals after which Work.Vacant is called even if no host has died.
 const sweepEvery = 15
 
+// looks is how often the host looks for signals, and for hosts that are gone, between two renewals.
+const looks = 8
+
 // manySignals is how many signals a store returns at most. If there are as many, some may be missing, among them that a key was lost.
 const manySignals = 1000
 
@@ -31,7 +34,7 @@ func (m *Member) Run(ctx context.Context) error {
 	keys.Go(func() { m.obtain(ctx) })
 	defer keys.Wait()
 	defer cancel()
-	look := time.NewTicker(m.cfg.Every / 4)
+	look := time.NewTicker(m.cfg.Every / looks)
 	defer look.Stop()
 	for {
 		next := m.cfg.Now().Add(m.cfg.Every)

@@ -147,7 +147,8 @@ type Signal struct {
 //
 // A host that shares the store with others renews a lease, and is alive while that lasts. Only the keys of hosts that are not alive can be
 // claimed. Leases never make a write valid: commits compare incarnation, owner and epoch, and no time. A host that is killed need not have
-// its lease run out: see Renewal.Watched. What goes on without asking has the whole lease: see Owner.Rest.
+// its lease run out: see Renewal.Watched. The whole lease still protects parts that
+// go on without asking: see Owner.Rest.
 //
 // A back end that can lose acknowledged commits, by a failover to a replica that lags, must afterwards fence out every incarnation that
 // was opened before, and let every host count as alive for one more term: its lease may be among what was lost.

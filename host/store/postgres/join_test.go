@@ -149,8 +149,8 @@ func TestAHostThatLostItsDatabaseToOthersWritesNothing(t *testing.T) {
 
 func joinB(ctx context.Context, at Address) (*Store, error) { return Join(ctx, at, "b") }
 
-// TestAHostWhoseConnectionEndedIsDeadBeforeItsLeaseIsOver, once it cannot act any more, unless it has renewed meanwhile. What goes on without
-// asking has the whole lease.
+// TestAHostWhoseConnectionEndedIsDeadBeforeItsLeaseIsOver, once it cannot act any more, unless it has renewed meanwhile. Its lease
+// still protects what goes on without asking.
 func TestAHostWhoseConnectionEndedIsDeadBeforeItsLeaseIsOver(t *testing.T) {
 	server := postgrestest.Shared(t)
 	ctx, key := t.Context(), store.ScheduleOwner

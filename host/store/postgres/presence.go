@@ -175,10 +175,12 @@ func (a *appearance) stop() {
 	a.count(context.Background(), "0")
 }
 
-// lockFree reports whether no process has the lock of a host.
-const lockFree = `SELECT NOT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-	AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('flynn host ' || ?, 0))`
+// lockFree is a condition: no process has the lock of a host.
+func lockFree(host string) string {
+	return `NOT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('flynn host ' || ` + host + `, 0))`
+}
 
 // watched reports whether other hosts can see by its lock that this one is there.
 func (s *Store) watched() bool { return s.session.locks && !s.db.pooled }
@@ -199,28 +201,23 @@ func (s *Store) Signaled(ctx context.Context) (bool, error) {
 	if err != nil || told {
 		return told, err
 	}
-	rows, err := s.read.Query(ctx, `SELECT id, reach > 0 AND gone = 0, gone > 0 AND gone <= now FROM hosts,
-		(SELECT extract(epoch FROM clock_timestamp()) * 1000000000 AS now) AS clock WHERE expires > now AND id <> $1`, s.session.host)
+	rows, err := s.read.Query(ctx, "SELECT id, gone > 0 FROM hosts, (SELECT extract(epoch FROM clock_timestamp()) * 1000000000 AS now) AS clock"+
+		" WHERE expires > now AND id <> $1 AND CASE WHEN gone > 0 THEN gone <= now ELSE reach > 0 AND "+lockFree("id")+" END", s.session.host)
 	if err != nil {
 		return false, err
 	}
-	var look []string
+	var ended []string
 	var id string
-	var there, died bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &there, &died}, func() error {
-		if there {
-			look = append(look, decodeText(id))
+	var died bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &died}, func() error {
+		if told = told || died; !died {
+			ended = append(ended, id)
 		}
-		told = told || died
 		return nil
 	})
-	for _, host := range look {
-		var free bool
+	for _, host := range ended {
 		if err == nil {
-			err = s.read.QueryRow(ctx, translate(lockFree).text, encodeText(host)).Scan(&free)
-		}
-		if err == nil && free {
-			err = s.Ended(ctx, host, lockFree)
+			err = s.Ended(ctx, host, "SELECT "+lockFree("?"))
 		}
 	}
 	return told, err
