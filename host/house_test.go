@@ -153,7 +153,7 @@ func TestImportLayers(t *testing.T) {
 }
 
 // open are the packages of sdk that the host uses.
-var open = []string{"sdk", "sdk/backoff", "sdk/cut", "sdk/markdown", "sdk/need", "sdk/plugintest/fake", "sdk/plugintest/suite", "sdk/policy/abi"}
+var open = []string{"sdk", "sdk/backoff", "sdk/cut", "sdk/markdown", "sdk/need", "sdk/plugintest/fake", "sdk/plugintest/suite", "sdk/policy/abi", "sdk/uptime"}
 
 // forbidden says why a package may not import another of the project; it is "" when it may.
 func forbidden(path, imp string) string {

@@ -17,5 +17,5 @@ var PolicySources embed.FS
 // module of these packages.
 //
 //go:embed channel/*.go tool/*.go sandbox/*.go plugin/*.go backoff/*.go cache/*.go cut/*.go hostapi/*.go internal/process/*.go plugintest/*.go plugintest/fake/*.go
-//go:embed plugintest/platform/*.go plugintest/suite/*.go plugintest/wire/*.go webapi/*.go proto/*/*.go plugin.mod plugin.sum
+//go:embed plugintest/platform/*.go plugintest/suite/*.go plugintest/wire/*.go uptime/*.go webapi/*.go proto/*/*.go plugin.mod plugin.sum
 var PluginSources embed.FS

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/uptime"
 )
 
 // Term is how long a host counts as alive after a renewal, and Every is the time between two renewals. Reach is how long after a renewal side
@@ -49,7 +50,7 @@ type Config struct {
 	// Address, Version and Digests are told to other hosts.
 	Address, Version, Digests string
 	Log                       *slog.Logger
-	// Now returns the time of a clock that is never set; it is time.Now when nil.
+	// Now returns the time of a clock that is never set, and that goes on while the machine is suspended; nil is that of package uptime.
 	Now func() time.Time
 }
 
@@ -108,7 +109,7 @@ func New(c Config) *Member {
 		c.Reach = Reach
 	}
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = func() time.Time { return time.Unix(0, int64(uptime.SinceBoot())) }
 	}
 	return &Member{
 		cfg: c, shared: c.Owners.Shared(), reach: c.Reach, renewed: make(chan struct{}), wanted: make(chan struct{}, 1), held: map[store.OwnerKey]*hold{},

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/uptime"
 )
 
 // TestASuspensionEndsALease: the process or the machine was stopped for longer than the lease. The first look at it finds that, before any timer
@@ -72,9 +73,9 @@ func TestASuspensionEndsALease(t *testing.T) {
 
 // TestTheClockGoesOn: it counts as time does, here where nothing is suspended.
 func TestTheClockGoesOn(t *testing.T) {
-	wall, clock := time.Now(), sinceBoot()
+	wall, clock := time.Now(), uptime.SinceBoot()
 	time.Sleep(20 * time.Millisecond)
-	if gone, want := sinceBoot()-clock, time.Since(wall); gone <= 0 || gone > want+time.Second {
+	if gone, want := uptime.SinceBoot()-clock, time.Since(wall); gone <= 0 || gone > want+time.Second {
 		t.Errorf("%v, want %v", gone, want)
 	}
 }

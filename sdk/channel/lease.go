@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/uptime"
 )
 
 // ErrLeaseExpired is the cause (context.Cause) with which the contexts of Run and of calls end when the host's lease has expired: another
@@ -48,7 +49,7 @@ type lease struct {
 }
 
 func newLease() *lease {
-	return &lease{clock: sinceBoot, begun: make(chan struct{}), answered: make(chan struct{}, 1)}
+	return &lease{clock: uptime.SinceBoot, begun: make(chan struct{}), answered: make(chan struct{}, 1)}
 }
 
 // begin is called before Run: a program under a debugger serves one host after the other.

@@ -1,4 +1,4 @@
-package channel
+package uptime
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot is a clock that nobody can set and that goes on while the machine is suspended, unlike CLOCK_MONOTONIC, which package time reads.
-func sinceBoot() time.Duration {
+// SinceBoot is a clock that nobody can set and that goes on while the machine is suspended, unlike CLOCK_MONOTONIC, which package time reads.
+func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		panic("read CLOCK_BOOTTIME, which every kernel since 2.6.39 has: " + err.Error())

@@ -1,6 +1,6 @@
 //go:build !linux && !windows
 
-package channel
+package uptime
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot is a clock that nobody can set and that, on a Mac, goes on while the machine is asleep.
-func sinceBoot() time.Duration {
+// SinceBoot is a clock that nobody can set and that, on a Mac, goes on while the machine is asleep.
+func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		panic("read CLOCK_MONOTONIC: " + err.Error())
