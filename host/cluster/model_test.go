@@ -55,18 +55,18 @@ const (
 var faults = map[fault]string{
 	noIncarnation: "1123251510043029431",
 	hostClock:     "14499837990786210849",
-	timeOfReply:   "9008796574945874314",
+	timeOfReply:   "9008796574951294592",
 	keepsCache:    "14091084859694446335",
-	sameEpoch:     "3854626994432587778",
-	notHeldBack:   "10459307559233168394",
-	noWait:        "17693901479964935577",
-	noGrace:       "12517299701008623783",
-	survives:      "17629625172182212017",
-	deafToLoss:    "14727549982576819704",
+	sameEpoch:     "3854626994432771699",
+	notHeldBack:   "10459307559233168415",
+	noWait:        "17693901479965014580",
+	noGrace:       "12517299701008628733",
+	survives:      "17629625172182212053",
+	deafToLoss:    "14727549982576821300",
 	trustsClaims:  "8708531547977917490",
-	sendsUnmarked: "15112745103955972066",
+	sendsUnmarked: "15112745103955972072",
 	farReach:      "15610633084748703285",
-	neverSweeps:   "3746402024347188943",
+	neverSweeps:   "3746402024347188949",
 }
 
 const deliveries = store.OwnerKey("channel irc")
