@@ -56,7 +56,7 @@ var faults = map[fault]string{
 	noIncarnation: "1123251510043029431",
 	hostClock:     "14499837990786210849",
 	timeOfReply:   "9008796574951294592",
-	keepsCache:    "14091084859694446335",
+	keepsCache:    "14091084859694450251",
 	sameEpoch:     "3854626994432771699",
 	notHeldBack:   "10459307559233168415",
 	noWait:        "17693901479965014580",
