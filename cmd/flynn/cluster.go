@@ -113,34 +113,23 @@ func hostState(h gateway.ClusterHost) string {
 }
 
 // hostPath is the path of the host that a command names.
-func hostPath(cmd *cli.Command) (name, path string, err error) {
-	if name = cmd.Args().First(); name == "" {
-		return "", "", usagef("which host? flynn cluster status lists them")
-	}
-	return name, "/api/v1/cluster/hosts/" + url.PathEscape(name), nil
-}
+func hostPath(name string) string { return "/api/v1/cluster/hosts/" + url.PathEscape(name) }
 
 func drainHost(ctx context.Context, cmd *cli.Command, c *config.Config, out *output) error {
-	name, path, err := hostPath(cmd)
-	if err != nil {
-		return err
-	}
+	name := cmd.Args().First()
 	method, text := http.MethodPut, "host %s gets no work, until: flynn cluster drain --undo %[1]s"
 	if cmd.Bool("undo") {
 		method, text = http.MethodDelete, "host %s gets work again"
 	}
-	if err := client.Ask(ctx, c, method, path+"/drain", nil, nil); err != nil {
+	if err := client.Ask(ctx, c, method, hostPath(name)+"/drain", nil, nil); err != nil {
 		return err
 	}
 	return out.success(map[string]any{"host": name, "drained": method == http.MethodPut}, text, cell(name))
 }
 
 func removeHost(ctx context.Context, cmd *cli.Command, c *config.Config, out *output) error {
-	name, path, err := hostPath(cmd)
-	if err != nil {
-		return err
-	}
-	if err := client.Ask(ctx, c, http.MethodDelete, path, nil, nil); err != nil {
+	name := cmd.Args().First()
+	if err := client.Ask(ctx, c, http.MethodDelete, hostPath(name), nil, nil); err != nil {
 		return err
 	}
 	return out.success(map[string]any{"removed": name}, "host %s is forgotten", cell(name))

@@ -28,7 +28,7 @@ func everything() gateway.Backend {
 		Conversations: backend.Conversations{}, Approvals: backend.Approvals{}, Status: backend.Status{}, Access: backend.Access{}, Explains: explain.Reader{},
 		Events: &feed.Feed{}, Halter: backend.Halt{}, Keys: &sqlite.Store{}, Logs: &hostlog.Log{}, DryRuns: backend.DryRuns{}, Files: backend.Files{}, Memory: backend.Memory{}, People: backend.People{}, Plugins: backend.Plugins{},
 		Policies: backend.Policies{}, Reloads: backend.Reload{}, Schedules: backend.Schedules{}, Sessions: backend.Sessions{}, SignIns: backend.SignIns{}, Usages: backend.Usage{},
-		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{}, Previews: &preview.Service{},
+		Trials: &backend.Trials{}, Decisions: backend.Decisions{}, Turns: explain.Lister{}, Sandboxes: backend.Sandboxes{}, Previews: &preview.Service{}, Cluster: backend.Cluster{},
 		Agents: backend.Agents{}, Routing: backend.Routing{}, Models: &backend.Models{},
 
 		Configurations: gatewaytest.Settings{}, Secrets: gatewaytest.Settings{}, Channels: gatewaytest.Settings{}, Doctor: gatewaytest.Settings{},
