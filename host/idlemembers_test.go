@@ -81,7 +81,7 @@ func TestHostsAreShownAndRemoved(t *testing.T) {
 	p.answered("1")
 	p.eventually("both are told", func() bool { h := hosts(); return h["a"].Address != "" && h["b"].Address != "" && h["a"].Tasks == 3 })
 	h := hosts()["a"]
-	if !h.Alive || h.Since.IsZero() || h.Idle != "" || h.Differs || h.Conversations != 1 || h.Channels != 1 || h.Address != a.gateway.Addr().String() {
+	if !h.Alive || h.Since.IsZero() || h.Idle != "" || h.Differs || h.Conversations != 1 || h.Channels < 1 || h.Address != a.gateway.Addr().String() {
 		t.Errorf("the first is %+v", h)
 	}
 	if err := of(b).RemoveHost(t.Context(), "a"); !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "flynn cluster drain a") {
