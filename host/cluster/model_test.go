@@ -63,7 +63,7 @@ var faults = map[fault]string{
 	noGrace:       "12517299701008628733",
 	survives:      "17629625172182212053",
 	deafToLoss:    "14727549982576821300",
-	trustsClaims:  "8708531547977917490",
+	trustsClaims:  "16792084259776341642",
 	sendsUnmarked: "15112745103955972072",
 	farReach:      "15610633084748703285",
 	neverSweeps:   "3746402024347188949",
