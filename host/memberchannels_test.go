@@ -160,10 +160,7 @@ func TestAChannelHasOneHostAtATime(t *testing.T) {
 
 	p.hosts[first].lease.set(true)
 	took := writes(func() bool { return p.state(p.hosts[next]) == plugin.Ready })
-	t.Logf("taken over after %s", took.Round(time.Millisecond))
-	if limit := cluster.Term + cluster.Every + 2*time.Second; took > limit {
-		t.Errorf("taken over after %s, want at most %s", took, limit)
-	}
+	owes(t, "taken over", took, cluster.Term+cluster.Every)
 	p.each()
 
 	p.hosts[first].lease.set(false)
@@ -179,10 +176,7 @@ func TestAChannelHasOneHostAtATime(t *testing.T) {
 	go p.hosts[next].stop() // which the end of the test waits for
 	writes(func() bool { return p.state(p.hosts[first]) == plugin.Ready })
 	took = time.Since(began)
-	t.Logf("handed over after %s", took.Round(time.Millisecond))
-	if limit := 2 * time.Second; took > limit { // a second, on a machine that has nothing else to do
-		t.Errorf("handed over after %s, want at most %s", took, limit)
-	}
+	owes(t, "handed over", took, time.Second)
 	p.each()
 	t.Logf("%d messages", len(p.chats))
 }
