@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 // ErrFenced is returned for a write of a host that has been replaced, or for a key that another host has taken. Nothing was written. It
 // does not match ErrConflict: the row may be in the state that the call needs.
 var ErrFenced = errors.New("another host has taken over")
+
+// ErrFailedOver is ErrFenced for a host whose database has failed over to a server that may lack commits. The host has to forget what it has in
+// memory, and start again.
+var ErrFailedOver = fmt.Errorf("%w, a server of the database which may lack commits", ErrFenced)
 
 // ErrOwned is returned for a key that another host owns, which is alive.
 var ErrOwned = errors.New("another host owns it")
@@ -150,8 +155,8 @@ type Signal struct {
 // its lease run out: see Renewal.Watched. The whole lease still protects parts that
 // go on without asking: see Owner.Rest.
 //
-// A back end that can lose acknowledged commits, by a failover to a replica that lags, must afterwards fence out every incarnation that
-// was opened before, and let every host count as alive for one more term: its lease may be among what was lost.
+// A back end that can lose acknowledged commits, by a failover to a replica that lags, returns ErrFailedOver afterwards to every incarnation
+// that was opened before, and gives no keys away for one more term: leases may be among what was lost.
 type Owners interface {
 	Members
 	// Shared reports whether other hosts may have the store open. If not, this host owns everything and need not renew a lease.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Plan is what a host leaves to the one that takes its place.
@@ -50,6 +51,9 @@ func Serve(ctx context.Context, path string, log *slog.Logger, start func(contex
 	for err == nil {
 		err = h.Run(ctx)
 		next := h.Next()
+		if next == nil && errors.Is(err, store.ErrFailedOver) { // it has to forget what it has in memory
+			next = &Plan{}
+		}
 		if next == nil || ctx.Err() != nil {
 			return err
 		}

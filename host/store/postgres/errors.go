@@ -21,6 +21,8 @@ const (
 	codeLockTimeout    = "55P03"
 	codeNoDatabase     = "3D000"
 	codeNoRights       = "42501"
+	codeNoFunction     = "42883"
+	codeNotSupported   = "0A000"
 	codeTableExists    = "42P07"
 	codeFunctionExists = "42723"
 	codeWrongPassword  = "28P01"

@@ -187,6 +187,11 @@ func (s *Store) watched() bool { return s.session.locks && !s.db.pooled }
 
 // Renew implements store.Owners.
 func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error) {
+	if s.db.pooled { // its connections outlast the server behind it
+		if n, err := timeline(ctx, s.read); err == nil && n != s.session.timeline {
+			return store.Renewal{}, fmt.Errorf("renew the lease: %w", store.ErrFailedOver)
+		}
+	}
 	if !s.watched() {
 		l.Reach = 0
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ type session struct {
 	queue     []queued
 	token     int64 // that the fence writes; it grows with each transaction
 
-	moves int64 // of keys between hosts, when the ownership was read
+	moves        int64 // of keys between hosts, when the ownership was read
+	timeline     int64 // of the first connection; 0 if it is not known
+	acknowledged int64 // the token of the last transaction that was committed
+	ended        error // why this process can write no more
 }
 
 var _ sqlstore.Session = (*session)(nil)
@@ -103,8 +107,8 @@ func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, do func(i
 }
 
 func (s *session) attempt(own *sqlstore.Ownership, exclusive bool, do func() error) error {
-	if own.Fenced {
-		return store.ErrFenced // for good: an incarnation never comes back
+	if own.Fenced { // for good: an incarnation never comes back
+		return cmp.Or(s.ended, store.ErrFenced)
 	}
 	if s.conn == nil || s.conn.IsClosed() {
 		if err := s.connect(); err != nil {
@@ -277,7 +281,7 @@ func (s *session) commit() error {
 	case err == nil && tag.String() != "COMMIT":
 		return fmt.Errorf("commit: the server answered %q", tag)
 	case err == nil:
-		s.sent = false
+		s.sent, s.acknowledged = false, s.token
 	}
 	return err
 }
@@ -295,14 +299,14 @@ func (s *session) find(cause error) error {
 		}
 		switch {
 		case err == nil && token == s.token:
-			s.sent = false
+			s.sent, s.acknowledged = false, s.token
 			s.own.Read = false
 			return nil
 		case err == nil && incarnation == s.own.Incarnation:
 			return fmt.Errorf("%w: it broke before the commit: %w", errNoConnection, cause) // to be repeated
 		case err == nil || errors.Is(err, store.ErrFenced):
 			s.own.Fenced = true
-			return fmt.Errorf("it is not known whether the write was committed before %w", store.ErrFenced)
+			return fmt.Errorf("it is not known whether the write was committed before %w", cmp.Or(s.ended, store.ErrFenced))
 		case !lost(err) && !repeatable(err) || time.Now().After(late):
 			return fmt.Errorf("it is not known whether the write was committed: the connection broke (%v), and the server cannot be asked: %v", cause, err)
 		}
@@ -396,7 +400,10 @@ func (s *session) connect() error {
 		return err
 	}
 	s.conn = conn
-	if s.locks && !s.db.pooled {
+	if !s.alone {
+		err = s.follow(ctx)
+	}
+	if err == nil && s.locks && !s.db.pooled {
 		err = s.lock(ctx)
 	}
 	if err != nil {
@@ -420,8 +427,12 @@ func (s *session) enter(ctx context.Context) (sqlstore.Ownership, error) {
 			return own, err
 		}
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch) VALUES ($1, $2, 1)
-		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = hosts.expires, since = 0`, s.host, s.incarnation)
+	if _, err := tx.Exec(ctx, settle, s.timeline); err != nil {
+		return own, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO hosts (id, incarnation, epoch, begins) SELECT $1, $2, 1, settles FROM control
+		ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = hosts.epoch + 1, begins = GREATEST(hosts.expires, excluded.begins), since = 0`,
+		s.host, s.incarnation)
 	if err == nil {
 		err = tx.Commit(ctx)
 	}

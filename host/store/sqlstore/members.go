@@ -70,7 +70,7 @@ func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
 	}
 	var alive bool
 	var idle store.Idle
-	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE "+isAlive+" AND id = ?2), (SELECT "+idleCase+" FROM hosts h, control c WHERE h.id = ?3)",
+	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE "+isAlive+" AND id = ?2) OR (SELECT settles > ?1 FROM control), (SELECT "+idleCase+" FROM hosts h, control c WHERE h.id = ?3)",
 		[]any{now, before.Host, w.own.Host}, &alive, &idle)
 	switch {
 	case err != nil:
@@ -229,8 +229,8 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 			err = w.agreeAlone(l.Digests, now)
 		}
 		if err == nil {
-			err = w.exec(`UPDATE hosts SET expires = ?1, reach = ?2, gone = 0, address = ?3, version = ?4, digests = ?5, since = CASE WHEN since = 0 THEN ?6 ELSE since END
-				WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host)
+			err = w.exec(`UPDATE hosts SET expires = ?1, reach = ?2, gone = 0, term = ?8, address = ?3, version = ?4, digests = ?5,
+				since = CASE WHEN since = 0 THEN ?6 ELSE since END WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host, int64(l.Term))
 		}
 		for _, id := range l.Heard {
 			if err == nil {

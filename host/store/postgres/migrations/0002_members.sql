@@ -6,6 +6,8 @@ ALTER TABLE hosts ADD COLUMN begins BIGINT NOT NULL DEFAULT 0;
 -- when it counts as dead because that has happened, and 0 otherwise.
 ALTER TABLE hosts ADD COLUMN reach BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN gone BIGINT NOT NULL DEFAULT 0;
+-- How long its last lease is.
+ALTER TABLE hosts ADD COLUMN term BIGINT NOT NULL DEFAULT 0;
 -- Until when a previous owner may still run what goes on without asking.
 ALTER TABLE owners ADD COLUMN rest BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT COLLATE "C" NOT NULL DEFAULT '';
@@ -37,11 +39,14 @@ CREATE TABLE takeovers (
 );
 
 -- The generation grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well. The digests are
--- those that the hosts agree on.
+-- those that the hosts agree on. No key is given away before settles, because leases may be missing that hosts had before the timeline of the
+-- server changed.
 CREATE TABLE control (
   id BIGINT PRIMARY KEY CHECK (id = 1),
   generation BIGINT NOT NULL,
-  digests TEXT COLLATE "C" NOT NULL DEFAULT ''
+  digests TEXT COLLATE "C" NOT NULL DEFAULT '',
+  timeline BIGINT NOT NULL DEFAULT 0,
+  settles BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO control (id, generation) VALUES (1, 0);
 CREATE FUNCTION control_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$

@@ -221,6 +221,34 @@ func (s *Server) answers(late time.Time) error {
 	}
 }
 
+// Standby returns a copy of the server as it is now, with its databases, which is not started. Its first Run promotes it: it does not know what the
+// server has committed since, as a standby to which nothing was sent.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "flynn-pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &Server{dir: dir, bin: s.bin, fsync: s.fsync}
+	t.Cleanup(to.end)
+	if err := own(dir); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := to.command("pg_basebackup", "-D", to.data(), "-h", s.dir, "-U", "flynn", "-X", "stream", "-c", "fast").CombinedOutput(); err != nil {
+		t.Fatalf("copy the server: %v: %s", err, out)
+	}
+	// It looks for more in an archive, has none, and begins a timeline.
+	settings, err := os.OpenFile(filepath.Join(to.data(), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = settings.WriteString("restore_command = 'false'\n")
+		err = errors.Join(err, settings.Close(), os.WriteFile(filepath.Join(to.data(), "recovery.signal"), nil, 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // Stop stops the server as pg_ctl stop -m immediate does: its processes end at once, and it recovers when it is started again.
 func (s *Server) Stop() { s.signal(syscall.SIGQUIT) }
 
@@ -252,6 +280,11 @@ func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") 
 // URL returns the address of a database.
 func (s *Server) URL(database string) string {
 	return "postgres://flynn@/" + database + "?" + url.Values{"host": {s.dir}}.Encode()
+}
+
+// Either returns the address of a database that is on this server or on another one.
+func (s *Server) Either(other *Server, database string) string {
+	return "postgres://flynn@/" + database + "?" + url.Values{"host": {s.dir + "," + other.dir}, "target_session_attrs": {"read-write"}}.Encode()
 }
 
 // Database makes an empty database, and returns its name. It goes with the server: dropping one takes a checkpoint, and longer than a test.

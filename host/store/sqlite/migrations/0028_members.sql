@@ -6,6 +6,8 @@ ALTER TABLE hosts ADD COLUMN begins INTEGER NOT NULL DEFAULT 0;
 -- when it counts as dead because that has happened, and 0 otherwise.
 ALTER TABLE hosts ADD COLUMN reach INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;
+-- How long its last lease is.
+ALTER TABLE hosts ADD COLUMN term INTEGER NOT NULL DEFAULT 0;
 -- Until when a previous owner may still run what goes on without asking.
 ALTER TABLE owners ADD COLUMN rest INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hosts ADD COLUMN address TEXT NOT NULL DEFAULT '';
@@ -37,11 +39,12 @@ CREATE TABLE takeovers (
 );
 
 -- The generation grows with each change that all hosts must learn of; each host that renews a lease gets a signal as well. The digests are
--- those that the hosts agree on.
+-- those that the hosts agree on. No key is given away before settles.
 CREATE TABLE control (
   id         INTEGER PRIMARY KEY CHECK (id = 1),
   generation INTEGER NOT NULL,
-  digests    TEXT NOT NULL DEFAULT ''
+  digests    TEXT NOT NULL DEFAULT '',
+  settles    INTEGER NOT NULL DEFAULT 0
 );
 INSERT INTO control (id, generation) VALUES (1, 0);
 CREATE TRIGGER control_halt_insert AFTER INSERT ON halt BEGIN UPDATE control SET generation = generation + 1; END;
