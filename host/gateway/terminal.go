@@ -25,7 +25,9 @@ const (
 	maxTyped       = 64 << 10 // of one frame, in bytes
 	terminalUnused = 30 * time.Minute
 	terminalStart  = time.Minute // a paused container may have to wake
-	outputChunk    = 32 << 10
+	// terminalPatience is how long a client may take for a piece of output or a ping: a page draws, and does not read meanwhile.
+	terminalPatience = time.Minute
+	outputChunk      = 32 << 10
 )
 
 // terminal serves one terminal until its shell ends, the client goes or is silent for too long, or the server ends.
@@ -193,7 +195,7 @@ func show(ctx context.Context, conn *websocket.Conn, term Terminal) error {
 }
 
 func writeOutput(ctx context.Context, conn *websocket.Conn, p []byte) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frameWriteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminalPatience)
 	defer cancel()
 	return conn.Write(ctx, websocket.MessageBinary, p)
 }
@@ -250,7 +252,7 @@ func pingTerminal(ctx context.Context, conn *websocket.Conn) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		call, cancel := context.WithTimeout(ctx, frameWriteTimeout)
+		call, cancel := context.WithTimeout(ctx, terminalPatience)
 		err := conn.Ping(call)
 		cancel()
 		if err != nil {

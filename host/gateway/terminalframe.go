@@ -59,7 +59,7 @@ func writeTerminal(ctx context.Context, conn *websocket.Conn, f TerminalFrame) e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frameWriteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminalPatience)
 	defer cancel()
 	return conn.Write(ctx, websocket.MessageText, data)
 }
