@@ -23,6 +23,7 @@ const (
 	codeNoRights       = "42501"
 	codeNoFunction     = "42883"
 	codeNotSupported   = "0A000"
+	codeNotReady       = "55000" // here: the server is still a standby
 	codeTableExists    = "42P07"
 	codeFunctionExists = "42723"
 	codeWrongPassword  = "28P01"

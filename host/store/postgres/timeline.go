@@ -22,6 +22,8 @@ func timeline(ctx context.Context, db querier) (n int64, err error) {
 	switch codeOf(err) {
 	case codeNoFunction, codeNoRights, codeNotSupported:
 		return 0, nil
+	case codeNotReady:
+		return 0, fmt.Errorf("%w: %v", errNoConnection, err)
 	}
 	return n, err
 }
