@@ -109,8 +109,8 @@ func kubernetesPlugin(t testing.TB) string {
 func (c cluster) adjust(t testing.TB) func(*sandbox.Config) {
 	return func(conf *sandbox.Config) {
 		t.Helper()
-		if c.server == nil { // the podPidsLimit of .ci/kube-files
-			conf.Spec.PidsLimit = 1024 - driver.OwnTasks
+		if c.server == nil { // the podPidsLimit of .ci/kube-files, and memory for so many processes
+			conf.Spec.PidsLimit, conf.Spec.MemoryBytes = 1024-driver.OwnTasks, 1<<30
 		}
 		dir, err := os.MkdirTemp("", "k") // t.TempDir is too long for sockets
 		if err != nil {
