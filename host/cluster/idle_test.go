@@ -13,6 +13,26 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// ownerOf returns the host that has a key.
+func ownerOf(t *testing.T, s store.Owners, key store.OwnerKey) string {
+	t.Helper()
+	o, err := s.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Host
+}
+
 type noWork struct{}
 
 func (noWork) Lost(store.OwnerKey)     {}
@@ -40,21 +60,7 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("not within 30 s: %s", what)
-			}
-		}
-	}
-	owner := func(key store.OwnerKey) string {
-		o, err := s.Owner(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o.Host
-	}
+	owner := func(key store.OwnerKey) string { return ownerOf(t, s, key) }
 	enter := func(key store.OwnerKey) (context.Context, func()) {
 		t.Helper()
 		work, done, err := m.Enter(t.Context(), key, nil)
@@ -88,7 +94,7 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 	if err := s.Drain(t.Context(), "a", true); err != nil {
 		t.Fatal(err)
 	}
-	eventually("what is not used is given up", func() bool { return owner(unused) == "" && owner(store.UpkeepOwner) == "" })
+	eventually(t, "what is not used is given up", func() bool { return owner(unused) == "" && owner(store.UpkeepOwner) == "" })
 	if got := [...]string{owner(short), owner(long), owner(irc)}; got != [...]string{"a", "a", "a"} {
 		t.Errorf("what is used, and a channel within its term, belong to %q", got)
 	}
@@ -100,9 +106,9 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 	_, inner := enter(short) // work of the work
 	shortDone()
 	inner()
-	eventually("what has ended is given up", func() bool { return owner(short) == "" })
+	eventually(t, "what has ended is given up", func() bool { return owner(short) == "" })
 	ahead.Add(int64(Term))
-	eventually("the channel is given up", func() bool { return owner(irc) == "" })
+	eventually(t, "the channel is given up", func() bool { return owner(irc) == "" })
 	if longWork.Err() != nil {
 		t.Fatal("what is under way has ended early")
 	}
@@ -112,7 +118,7 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 		t.Error("a key was given up while its work was ending")
 	}
 	longDone()
-	eventually("what took too long is given up", func() bool { return owner(long) == "" })
+	eventually(t, "what took too long is given up", func() bool { return owner(long) == "" })
 
 	if err := s.Drain(t.Context(), "a", false); err != nil {
 		t.Fatal(err)

@@ -40,27 +40,12 @@ func TestALeaseIsHadWhileSomebodyAsks(t *testing.T) {
 		hosts[i], stores[i] = m, s
 	}
 	a, b := hosts[0].Lease("irc"), hosts[1].Lease("irc")
-	eventually := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("not within 30 s: %s", what)
-			}
-		}
-	}
-	owner := func(key store.OwnerKey) string {
-		t.Helper()
-		o, err := stores[0].Owner(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o.Host
-	}
+	owner := func(key store.OwnerKey) string { return ownerOf(t, stores[0], key) }
 	irc := store.ChannelOwner("irc")
 	if o := owner(irc); o != store.DefaultHost {
 		t.Errorf("nobody has asked, and %s has it", o)
 	}
-	eventually("the first gets it", func() bool { return a.Left() > 0 })
+	eventually(t, "the first gets it", func() bool { return a.Left() > 0 })
 	if left := a.Left(); left > Term-Term/margin || owner(irc) != "a" {
 		t.Errorf("%s are left, and %s has it", left, owner(irc))
 	}
@@ -78,7 +63,7 @@ func TestALeaseIsHadWhileSomebodyAsks(t *testing.T) {
 		t.Errorf("a yield while somebody asks: %v, and %s has it", err, owner(irc))
 	}
 	ahead[0].Add(int64(Term + time.Second)) // nobody asks the first any more
-	eventually("the other gets it", func() bool { return b.Left() > 0 })
+	eventually(t, "the other gets it", func() bool { return b.Left() > 0 })
 	if epoch := b.Epoch(); epoch <= first || owner(irc) != "b" {
 		t.Errorf("epoch %d after %d, and %s has it", epoch, first, owner(irc))
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -129,28 +128,11 @@ func (x *cluster) name(host int) string { return string(rune('a' + host)) }
 
 // run lets people talk during something, waits until all is answered, and stops the hosts in order.
 func (x *cluster) run(during func()) {
-	ctx, cancel := context.WithCancel(x.t.Context())
-	var platform, people sync.WaitGroup
-	platform.Go(func() {
-		if err := x.platform.Run(ctx); err != nil {
-			x.t.Error(err)
-		}
-	})
-	defer platform.Wait()
-	defer cancel()
+	defer serve(x.t, x.platform)()
 	for i := range x.hosts {
 		x.start(i)
 	}
-	talking, hush := context.WithCancel(ctx)
-	defer people.Wait()
-	defer hush()
-	for i := range *conversations {
-		rng := rand.New(rand.NewPCG(x.seed, uint64(i)+1))
-		people.Go(func() { x.talk.speak(talking, i, rng) })
-	}
-	during()
-	hush()
-	people.Wait()
+	x.talk.while(x.t.Context(), x.seed, during)
 	x.settle()
 	for _, p := range x.hosts {
 		if err := p.Stop(); err != nil {

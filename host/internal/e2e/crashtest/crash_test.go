@@ -6,7 +6,6 @@
 package crashtest
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -116,32 +114,16 @@ func newTrial(t *testing.T, bin string, forgetful, streams bool, queue, database
 
 // run lets people talk while it kills, waits until all is answered, and stops the program in order.
 func (x *trial) run(kills int, kill func(*trial)) {
-	ctx, cancel := context.WithCancel(x.t.Context())
-	var platform, people sync.WaitGroup
-	platform.Go(func() {
-		if err := x.platform.Run(ctx); err != nil {
-			x.t.Error(err)
-		}
-	})
-	defer platform.Wait()
-	defer cancel()
+	defer serve(x.t, x.platform)()
 	x.start()
 	x.begin()
-	talking, hush := context.WithCancel(ctx)
-	defer people.Wait()
-	defer hush()
-	for i := range *conversations {
-		rng := rand.New(rand.NewPCG(x.seed, uint64(i)+1))
-		people.Go(func() { x.talk.speak(talking, i, rng) })
-	}
-
-	for n := 0; n < kills || x.effective == 0 && n < 10*kills; n++ { // a machine with other work may not come to any within these lives
-		x.live(1 + n/kills)
-		kill(x)
-	}
-	x.live(1)
-	hush()
-	people.Wait()
+	x.talk.while(x.t.Context(), x.seed, func() {
+		for n := 0; n < kills || x.effective == 0 && n < 10*kills; n++ { // a machine with other work may not come to any within these lives
+			x.live(1 + n/kills)
+			kill(x)
+		}
+		x.live(1)
+	})
 	x.settle()
 	x.recallAll()
 	if err := x.program.Stop(); err != nil {

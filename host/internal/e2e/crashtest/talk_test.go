@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/hosttest"
@@ -45,6 +47,34 @@ func (t *talk) shown(r hosttest.Reply) {
 		default: // it was not said by speak
 		}
 	}
+}
+
+// serve runs a platform until stop is called.
+func serve(t *testing.T, p *hosttest.Platform) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var platform sync.WaitGroup
+	platform.Go(func() {
+		if err := p.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() {
+		cancel()
+		platform.Wait()
+	}
+}
+
+// while lets people talk during something. They have said their last when it returns.
+func (t *talk) while(ctx context.Context, seed uint64, during func()) {
+	talking, hush := context.WithCancel(ctx)
+	var people sync.WaitGroup
+	defer people.Wait()
+	defer hush()
+	for i := range *conversations {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)+1))
+		people.Go(func() { t.speak(talking, i, rng) })
+	}
+	during()
 }
 
 // speak posts messages in conversation i until ctx ends.
