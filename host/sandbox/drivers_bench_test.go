@@ -128,7 +128,8 @@ func attack(b *testing.B, columns []column) {
 			continue
 		}
 		attacked := selftest.Config{Driver: c.config.Driver, Spec: c.config.Spec, Supervisor: c.config.Supervisor, Dir: b.TempDir()}
-		attacked.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
+		// As [sandbox] has it by default, and memory for as many processes as a cluster allows.
+		attacked.Spec.DiskBytes, attacked.Spec.MemoryBytes = 2<<30, 1<<30
 		err := selftest.FindPrograms(&attacked, c.config.Log)
 		var s *selftest.Suite
 		if err == nil {

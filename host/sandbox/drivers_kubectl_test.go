@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -24,7 +25,9 @@ func needCluster(b *testing.B) {
 // onKubernetes has the plugin of that name. Its sandboxes share their node with everything else.
 func onKubernetes(b *testing.B) column {
 	needCluster(b)
-	m, config := sandboxtest.Engine(b).Manager(b, keepWarm(0), newCluster(b).adjust(b))
+	m, config := sandboxtest.Engine(b).Manager(b, keepWarm(0), newCluster(b).adjust(b), func(c *sandbox.Config) {
+		c.Spec.MemoryBytes = sandboxtest.Spec().MemoryBytes // the node has room for all of them
+	})
 	return managed(b, m, config, podsMemory)
 }
 

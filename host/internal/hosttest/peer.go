@@ -33,6 +33,7 @@ type peer struct {
 	conn     net.Conn
 	since    time.Time
 	process  *os.Process // set by its hello, under Platform.mu
+	changes  int         // of the connections, of which next knows
 	over     chan struct{}
 
 	mu  sync.Mutex // one line at a time
@@ -113,7 +114,7 @@ func (q *peer) identify(pid int) error {
 // feed sends every event that was not acknowledged, then every new one.
 func (q *peer) feed() {
 	for i := 0; ; {
-		e, after, wait := q.platform.next(i)
+		e, after, wait := q.platform.next(q, i)
 		i = after
 		if wait == nil {
 			m := line{

@@ -3,6 +3,7 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"hash/crc32"
 	"net"
 	"os"
 	"slices"
@@ -42,6 +43,8 @@ type Reply struct {
 type PlatformConfig struct {
 	// Forgetful platforms do not recognise repeated keys.
 	Forgetful bool
+	// Spread platforms deliver each conversation over one of their connections, as a balancer of load does; others deliver everything over each.
+	Spread bool
 	// Shown is called with every reply that people see.
 	Shown func(Reply)
 	// Acked is called when the host has taken an event over, once for each.
@@ -60,9 +63,10 @@ type Platform struct {
 	keys    map[string]bool // shown
 	repeats int             // sends that were recognised as such
 	latest  *peer
-	linked  map[*peer]bool
+	linked  []*peer
+	changes int // of linked
 	rich    richState
-	posted  chan struct{} // closed and replaced with each event
+	posted  chan struct{} // closed and replaced with each event, and each change of linked
 
 	peers sync.WaitGroup
 }
@@ -74,7 +78,7 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 		return nil, err
 	}
 	return &Platform{
-		cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, linked: map[*peer]bool{}, rich: newRichState(), posted: make(chan struct{}),
+		cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, rich: newRichState(), posted: make(chan struct{}),
 	}, nil
 }
 
@@ -141,7 +145,7 @@ func (p *Platform) PluginPID() int {
 func (p *Platform) Disconnect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for q := range p.linked {
+	for _, q := range p.linked {
 		q.conn.Close()
 	}
 }
@@ -159,17 +163,25 @@ func (p *Platform) Redeliver(n int) {
 	p.posted = make(chan struct{})
 }
 
-// next returns the first event from position i on that has not been acknowledged, and the position after it. Without
+// next returns the first event for a connection from position i on that has not been acknowledged, and the position after it. Without
 // one it returns a channel that is closed when there may be.
-func (p *Platform) next(i int) (e Event, after int, wait <-chan struct{}) {
+func (p *Platform) next(q *peer, i int) (e Event, after int, wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cfg.Spread && q.changes != p.changes {
+		i, q.changes = 0, p.changes
+	}
 	for ; i < len(p.events); i++ {
-		if !p.acked[p.events[i].ID] {
+		if !p.acked[p.events[i].ID] && p.carries(q, p.events[i]) {
 			return p.events[i], i + 1, nil
 		}
 	}
 	return Event{}, i, p.posted
+}
+
+// carries reports whether an event is delivered over a connection; p.mu is held.
+func (p *Platform) carries(q *peer, e Event) bool {
+	return !p.cfg.Spread || p.linked[int(crc32.ChecksumIEEE([]byte(e.Conversation)))%len(p.linked)] == q
 }
 
 func (p *Platform) ack(id string) {
@@ -204,14 +216,23 @@ func (p *Platform) joined(q *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.latest = q
-	p.linked[q] = true
+	p.linked = append(p.linked, q)
+	p.relinked()
 }
 
 func (p *Platform) left(q *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.linked, q)
+	p.linked = slices.DeleteFunc(p.linked, func(other *peer) bool { return other == q })
+	p.relinked()
 	if p.latest == q {
 		p.latest = nil
 	}
+}
+
+// relinked has events that are not acknowledged delivered over other connections; p.mu is held.
+func (p *Platform) relinked() {
+	p.changes++
+	close(p.posted)
+	p.posted = make(chan struct{})
 }

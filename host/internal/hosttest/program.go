@@ -74,6 +74,8 @@ type Config struct {
 	Channels map[string]string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool
+	// Shared says that several hosts can run it side by side.
+	Shared bool
 	// Rich says that it edits, deletes, shows typing and has files.
 	Rich bool
 	// Channel are further keys of each channel's table.
@@ -249,6 +251,9 @@ func (p *Program) writePlugin() (dir string, err error) {
 		command = append(command, `"-rich"`)
 	}
 	manifest := fmt.Sprintf(pluginManifest, "["+strings.Join(command, ", ")+"]", !p.cfg.Forgetful)
+	if p.cfg.Shared {
+		manifest += "shared = true\n"
+	}
 	if p.cfg.Rich {
 		manifest += richManifest
 	}

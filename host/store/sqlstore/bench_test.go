@@ -39,7 +39,7 @@ func BenchmarkTurn(b *testing.B) {
 		{"pooled", func(b *testing.B) store.Store { return database(b, server.Pooler(b)) }},
 	} {
 		if c.name != "sqlite" && server == nil {
-			server = postgrestest.StartDurable(b)
+			server = postgrestest.StartWith(b, postgrestest.Options{Durable: true})
 		}
 		for _, sessions := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/sessions=%d", c.name, sessions), func(b *testing.B) {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
@@ -99,4 +101,45 @@ func TestAFloodWaitsForTheNextGroup(t *testing.T) {
 		t.Errorf("%d writes are left: nothing was gathered", n)
 	}
 	<-done
+}
+
+// TestALeaseIsRenewedBeforeAllElse: with a slow database, the lease of a host must not run out because much waits to be written.
+func TestALeaseIsRenewedBeforeAllElse(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const all = 100
+	var wrote atomic.Int64
+	var last func(context.Context) error
+	renewed := make(chan int64, 1)
+	err = s.Write(context.Background(), func(sqlstore.Session) (err error) {
+		for range all {
+			if last, err = s.Enqueue(func(sqlstore.Session) error {
+				if wrote.Add(1) == 1 {
+					go func() {
+						if _, err := s.Renew(context.Background(), store.Lease{Term: time.Minute}); err != nil {
+							t.Error(err)
+						}
+						renewed <- wrote.Load()
+					}()
+				}
+				time.Sleep(20 * time.Millisecond)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := <-renewed; before > all/2 {
+		t.Errorf("%d of %d writes came first", before, all)
+	}
+	if err := last(t.Context()); err != nil || wrote.Load() != all {
+		t.Errorf("%d of %d writes were made, %v", wrote.Load(), all, err)
+	}
 }

@@ -220,7 +220,7 @@ func (s *Store) Leave(ctx context.Context) error {
 // Renew implements store.Owners.
 func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error) {
 	var r store.Renewal // may still be written to when the context has ended
-	err := s.writer.write(ctx, func(w *writer) error {
+	err := s.writer.writeFirst(ctx, func(w *writer) error {
 		if !w.own.Member {
 			w.over = append(w.over, func() { w.own.Read = false })
 		}

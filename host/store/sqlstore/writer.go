@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,11 +47,18 @@ type writer struct {
 type op struct {
 	do        func(*writer) error
 	done      chan error // capacity 1
-	exclusive bool       // it is a group of its own
+	first     bool       // it precedes all others, in a group of its own
+	exclusive bool       // it excludes those of all hosts, in a group of its own
 }
 
-// groupMax bounds a group, so that a flood cannot delay early writers for ever.
-const groupMax = 256
+// single reports whether an op is a group of its own.
+func (o *op) single() bool { return o.first || o.exclusive }
+
+// Bounds of a group, so that a flood cannot delay early writers for ever, nor a slow database the renewal of the host's lease.
+const (
+	groupMax  = 256
+	groupTime = 250 * time.Millisecond
+)
 
 // patience is how long a write that nobody waits for is held back, to be committed with another one.
 const patience = 5 * time.Millisecond
@@ -63,6 +71,19 @@ func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 // writeAlone is like write, in a transaction that excludes those of all hosts.
 func (w *writer) writeAlone(ctx context.Context, do func(*writer) error) error {
 	return w.writeOp(ctx, &op{do: within(ctx, do), exclusive: true})
+}
+
+// writeFirst is like write, before all that waits.
+func (w *writer) writeFirst(ctx context.Context, do func(*writer) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o := &op{do: within(ctx, do), first: true}
+	if err := w.enqueue(o); err != nil {
+		return err
+	}
+	w.wakeUp()
+	return o.wait(ctx)
 }
 
 // errAlone is returned by a write that has to be made by writeAlone.
@@ -88,7 +109,7 @@ func (w *writer) writeOp(ctx context.Context, o *op) error {
 	if ctx.Done() != nil || !w.committing.TryLock() {
 		w.wakeUp()
 	} else {
-		w.commit(w.take(groupMax))
+		w.commit(w.take())
 		w.committing.Unlock()
 		if w.waits() {
 			w.wakeUp()
@@ -122,7 +143,11 @@ func (w *writer) enqueue(o *op) error {
 	if w.closed {
 		return errClosed
 	}
-	w.ops = append(w.ops, o)
+	if o.first {
+		w.ops = slices.Insert(w.ops, 0, o)
+	} else {
+		w.ops = append(w.ops, o)
+	}
 	return nil
 }
 
@@ -142,22 +167,45 @@ func (w *writer) wakeUp() {
 	}
 }
 
-// take removes at most that many pending writes: an exclusive one alone, or others up to the next exclusive one.
-func (w *writer) take(most int) []*op {
+// take removes the next group of pending writes.
+func (w *writer) take() []*op {
+	if group := w.takeMore(groupMax); len(group) > 0 {
+		return group
+	}
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	return w.cut(min(1, len(w.ops)))
+}
+
+// takeMore removes at most that many pending writes, up to the next one that is a group of its own.
+func (w *writer) takeMore(most int) []*op {
 	w.waiting.Lock()
 	defer w.waiting.Unlock()
 	n := 0
-	for n < len(w.ops) && n < most && !w.ops[n].exclusive {
+	for n < len(w.ops) && n < most && !w.ops[n].single() {
 		n++
 	}
-	if n == 0 && most == groupMax && len(w.ops) > 0 {
-		n = 1
-	}
+	return w.cut(n)
+}
+
+// cut removes the first n pending writes; w.waiting is held.
+func (w *writer) cut(n int) []*op {
 	group := w.ops[:n:n]
 	if w.ops = w.ops[n:]; len(w.ops) == 0 {
 		w.ops = nil
 	}
 	return group
+}
+
+// putBack puts ops that were taken before all that wait but those of writeFirst.
+func (w *writer) putBack(ops []*op) {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	n := 0
+	for n < len(w.ops) && w.ops[n].first {
+		n++
+	}
+	w.ops = slices.Concat(w.ops[:n], ops, w.ops[n:])
 }
 
 func (w *writer) waits() bool {
@@ -175,7 +223,7 @@ func (w *writer) run() {
 			last = true
 		}
 		w.committing.Lock()
-		for group := w.take(groupMax); len(group) > 0; group = w.take(groupMax) {
+		for group := w.take(); len(group) > 0; group = w.take() {
 			w.commit(group)
 		}
 		w.committing.Unlock()
@@ -234,20 +282,25 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
-// together runs the ops of a group up to the first failure. It then adds ops that have arrived meanwhile, which would otherwise wait
-// for two flushes. It returns all ops that it took.
+// together runs the ops of a group up to the first failure, and then those that have arrived meanwhile, which would otherwise wait for two
+// flushes. It returns those that it has run: when groupTime is over, the others wait for the next group.
 func (w *writer) together(group []*op) ([]*op, error) {
+	began := time.Now()
 	for next := 0; next < len(group); {
 		for ; next < len(group); next++ {
+			if next > 0 && time.Since(began) > groupTime {
+				w.putBack(group[next:])
+				return group[:next], nil
+			}
 			if err := group[next].run(w); err != nil {
 				return group, OpError{err}
 			}
 		}
-		if group[0].exclusive {
+		if group[0].single() {
 			break
 		}
 		runtime.Gosched()
-		group = append(group, w.take(groupMax-len(group))...)
+		group = append(group, w.takeMore(groupMax-len(group))...)
 	}
 	return group, nil
 }

@@ -37,7 +37,7 @@ func BenchmarkTurn(b *testing.B) {
 		b.Run(channel.name, func(b *testing.B) {
 			cfg := hosttest.Config{Forgetful: channel.forgetful}
 			if channel.postgres {
-				server := postgrestest.StartDurable(b)
+				server := postgrestest.StartWith(b, postgrestest.Options{Durable: true})
 				cfg.Database = server.URL(server.Database(b))
 			}
 			f := newFloor(b, bin, cfg)
@@ -63,8 +63,9 @@ func note(id int) string {
 type floor struct {
 	platform *hosttest.Platform
 	program  *hosttest.Program
-	model    time.Duration // of each turn, that is taken off
-	expect   string        // what each answer holds; a refusal is quick
+	others   []*hosttest.Program // that share its store
+	model    time.Duration       // of each turn, that is taken off
+	expect   string              // what each answer holds; a refusal is quick
 
 	mu      sync.Mutex
 	heard   func(hosttest.Reply) // hears every reply, and must not block; it may be nil
@@ -72,10 +73,11 @@ type floor struct {
 	waiting map[string]chan hosttest.Reply // by the event that is to be answered; each has room for its answer
 }
 
-func newFloor(b *testing.B, bin string, cfg hosttest.Config) *floor {
+// newFloor starts a host, and others that share its store.
+func newFloor(b *testing.B, bin string, cfg hosttest.Config, others ...hosttest.Config) *floor {
 	f := &floor{waiting: map[string]chan hosttest.Reply{}}
 	var err error
-	if f.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: cfg.Forgetful, Shown: f.shown}); err != nil {
+	if f.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: cfg.Forgetful, Spread: cfg.Shared, Shown: f.shown}); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,11 +87,15 @@ func newFloor(b *testing.B, bin string, cfg hosttest.Config) *floor {
 		cancel()
 		serving.Wait()
 	})
-	cfg.Bin, cfg.Platform = bin, f.platform.Address()
-	f.program = hosttest.New(b, cfg)
-	if err := f.program.Start(); err != nil {
-		b.Fatal(err)
+	for _, cfg := range append([]hosttest.Config{cfg}, others...) {
+		cfg.Bin, cfg.Platform = bin, f.platform.Address()
+		p := hosttest.New(b, cfg)
+		if err := errors.Join(p.Start(), p.Ready(b.Context())); err != nil {
+			b.Fatal(err)
+		}
+		f.others = append(f.others, p)
 	}
+	f.program, f.others = f.others[0], f.others[1:]
 	f.warm(b)
 	return f
 }

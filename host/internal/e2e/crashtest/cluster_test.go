@@ -17,13 +17,14 @@ import (
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 )
 
-var clusterKills = flag.Int("clusterkills", killsFromEnvironment(), "kills of one of two hosts on one database; the variable CLUSTER_KILLS sets it as well")
+var clusterKills = flag.Int("clusterkills", fromEnvironment("CLUSTER_KILLS", 3), "kills of one of two hosts on one database; the variable CLUSTER_KILLS sets it as well")
 
-func killsFromEnvironment() int {
-	if n, err := strconv.Atoi(os.Getenv("CLUSTER_KILLS")); err == nil {
+// fromEnvironment is the number in a variable, or another one.
+func fromEnvironment(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		return n
 	}
-	return 3
+	return otherwise
 }
 
 // The figures owed for the takeover of what a killed host had. Only the long test checks them, which has the machine for itself.
@@ -102,9 +103,15 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	bin := hosttest.Build(t)
 	server := postgrestest.Start(t)
-	x := &cluster{t: t, seed: *seed, journal: newJournal(false), began: time.Now(), database: server.URL(server.Database(t))}
+	database := server.URL(server.Database(t))
+	return newClusterAt(t, database, []string{database, database})
+}
+
+// newClusterAt is newCluster for hosts of which each reaches the database by a way of its own.
+func newClusterAt(t *testing.T, database string, ways []string) *cluster {
+	bin := hosttest.Build(t)
+	x := &cluster{t: t, seed: *seed, journal: newJournal(false), began: time.Now(), database: database}
 	if x.seed == 0 {
 		x.seed = uint64(time.Now().UnixNano())
 	}
@@ -116,9 +123,9 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	x.talk.platform = x.platform
-	for _, name := range []string{"a", "b"} {
+	for i, way := range ways {
 		x.hosts = append(x.hosts, hosttest.New(t, hosttest.Config{
-			Bin: bin, Platform: x.platform.Address(), Database: x.database, More: "[cluster]\nhost = \"" + name + "\"\n",
+			Bin: bin, Platform: x.platform.Address(), Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n",
 		}))
 	}
 	return x

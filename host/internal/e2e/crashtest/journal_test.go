@@ -197,6 +197,16 @@ func (l *journal) firstOf(messages map[int]bool, since time.Time) time.Time {
 	return time.Time{}
 }
 
+// latest returns when the last answer came; the zero time before the first.
+func (l *journal) latest() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.replies) == 0 {
+		return time.Time{}
+	}
+	return l.replies[len(l.replies)-1].At
+}
+
 // started notes the start of the next process.
 func (l *journal) started(at time.Time) {
 	l.mu.Lock()

@@ -35,7 +35,18 @@ type Server struct {
 	process *exec.Cmd
 	ended   chan struct{} // closed when process is gone
 	names   atomic.Int64
-	fsync   string
+	options Options
+}
+
+// Options are what few servers need.
+type Options struct {
+	// Durable has the server flush what it commits to the disk, as those do that people run. Without it, writes survive the end of the server, and
+	// not that of the machine.
+	Durable bool
+	// Env are further variables of the server's processes.
+	Env []string
+	// Args are further arguments of the server.
+	Args []string
 }
 
 var shared struct {
@@ -49,7 +60,7 @@ func Shared(t testing.TB) *Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		s, err := start("off")
+		s, err := start(Options{})
 		need.Part(t, "postgres", err)
 		shared.server = s
 	}
@@ -77,24 +88,19 @@ func stopShared() {
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return started(t, "off")
+	return StartWith(t, Options{})
 }
 
-// StartDurable is like Start; the server flushes what it commits to the disk, as those that people run do.
-func StartDurable(t testing.TB) *Server {
+// StartWith is like Start, for a server with options.
+func StartWith(t testing.TB, o Options) *Server {
 	t.Helper()
-	return started(t, "on")
-}
-
-func started(t testing.TB, fsync string) *Server {
-	t.Helper()
-	s, err := start(fsync)
+	s, err := start(o)
 	need.Part(t, "postgres", err)
 	t.Cleanup(s.end)
 	return s
 }
 
-func start(fsync string) (_ *Server, err error) {
+func start(o Options) (_ *Server, err error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if path, e := exec.LookPath("postgres"); e == nil && len(found) == 0 {
 		found = append(found, path)
@@ -107,7 +113,7 @@ func start(fsync string) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, bin: filepath.Dir(found[len(found)-1]), fsync: fsync}
+	s := &Server{dir: dir, bin: filepath.Dir(found[len(found)-1]), options: o}
 	if err := own(dir); err != nil {
 		return nil, err
 	}
@@ -182,8 +188,10 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close()
-	// Without fsync, writes survive the end of the process, and not that of the machine.
-	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync="+s.fsync, "-c", "max_connections=200")
+	cmd := s.command("postgres", append([]string{
+		"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=" + strconv.FormatBool(s.options.Durable), "-c", "max_connections=200",
+	}, s.options.Args...)...)
+	cmd.Env = append(os.Environ(), s.options.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -229,7 +237,7 @@ func (s *Server) Standby(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := &Server{dir: dir, bin: s.bin, fsync: s.fsync}
+	to := &Server{dir: dir, bin: s.bin, options: s.options}
 	t.Cleanup(to.end)
 	if err := own(dir); err != nil {
 		t.Fatal(err)
@@ -281,6 +289,9 @@ func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") 
 func (s *Server) URL(database string) string {
 	return "postgres://flynn@/" + database + "?" + url.Values{"host": {s.dir}}.Encode()
 }
+
+// Ended is closed when the process of the server that was started last is gone.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
 
 // Either returns the address of a database that is on this server or on another one.
 func (s *Server) Either(other *Server, database string) string {
@@ -398,4 +409,24 @@ func (s *Server) Bench(t testing.TB, clients int) float64 {
 		t.Fatalf("pgbench: %v: %s", err, out)
 	}
 	return tps
+}
+
+// CPU returns what the server's processes have used of the processors, those that ended too.
+func (s *Server) CPU() time.Duration {
+	first := strconv.Itoa(s.process.Process.Pid)
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var ticks int
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		_, rest, _ := strings.Cut(string(text), ") ") // after the name
+		fields := strings.Fields(rest)
+		if len(fields) < 15 || fields[1] != first && filepath.Base(filepath.Dir(path)) != first {
+			continue
+		}
+		for _, field := range fields[11:15] { // user and system, of the process and of its children
+			n, _ := strconv.Atoi(field)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
