@@ -47,9 +47,9 @@ build:
 # without what calls methods by their names, text/template above all: the linker then leaves out those that nothing calls
 lean := "urfave_cli_no_template,grpcnotrace"
 
-# while messages flow, kill one of two hosts on one database a thousand times, and have all else go wrong that they meet; `just race` does it some times
-cluster kills="1000" faults="100":
-    CLUSTER_KILLS={{ kills }} CLUSTER_FAULTS={{ faults }} go test ./host/internal/e2e/crashtest -run TestCluster -count 1 -timeout 600m -v
+# while messages flow, kill one of two hosts on one database a thousand times, and have all else go wrong that they meet; with -shared both have the channel. `just race` does it some times
+cluster kills="1000" faults="100" *flags="":
+    CLUSTER_KILLS={{ kills }} CLUSTER_FAULTS={{ faults }} go test ./host/internal/e2e/crashtest -run TestCluster -count 1 -timeout 600m -v {{ flags }}
 
 # kill the host a thousand times while messages flow; `just race` does it some times
 crash kills="1000":

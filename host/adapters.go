@@ -37,12 +37,6 @@ func (h running) StopFor(sender message.SenderKey) { h.runner.StopFor(sender) }
 // turns connects the runner with the parts that are created after it.
 type turns struct{ *Host }
 
-var (
-	_ agent.Inbox   = turns{}
-	_ agent.Backlog = turns{}
-	_ agent.Orders  = turns{}
-)
-
 // Accept implements agent.Inbox.
 func (h turns) Accept(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) }
 
@@ -71,14 +65,17 @@ func (v views) Show(r message.Reply) agent.View {
 // replies is the outbox for turns. It also wakes the scheduler, which waits for answers to its runs.
 type replies struct{ *Host }
 
-var _ agent.Outbox = replies{}
-
 // Push implements agent.Outbox.
 func (h replies) Push(turn string, r message.Reply) {
 	h.outbox.Push(turn, r)
 	if r.Channel == message.ScheduleChannel {
 		h.schedules.Wake()
 	}
+}
+
+// TakeUp implements agent.Outbox.
+func (h replies) TakeUp(ctx context.Context, channel string) error {
+	return h.outbox.TakeUp(ctx, channel)
 }
 
 // state provides the values of metrics.

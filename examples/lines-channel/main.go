@@ -17,7 +17,8 @@
 // both ways; see rich.go.
 //
 // By default it promises that the other end remembers keys for good. Where it does not, run it with -forgetful and
-// say idempotent = false in plugin.toml.
+// say idempotent = false in plugin.toml. Where the other end takes several connections, and has one ID for an event on all of them, run it with
+// -shared and say shared = true there: then all hosts that share a store connect.
 package main
 
 import (
@@ -33,9 +34,10 @@ import (
 
 func main() {
 	forgetful := flag.Bool("forgetful", false, "the other end does not remember keys")
+	shared := flag.Bool("shared", false, "the other end takes connections of several hosts")
 	able := flag.Bool("rich", false, "the other end edits, deletes, shows typing, and has files")
 	flag.Parse()
-	b := &bridge{forgetful: *forgetful}
+	b := &bridge{forgetful: *forgetful, shared: *shared}
 	if *able {
 		channel.Main(&richBridge{b})
 	}
@@ -45,6 +47,7 @@ func main() {
 // bridge is the channel: at most one link at a time.
 type bridge struct {
 	forgetful bool
+	shared    bool
 	config    channel.Config
 	settings  struct {
 		Address string `json:"address"`
@@ -60,7 +63,7 @@ func (b *bridge) Describe() channel.Description {
 	return channel.Description{
 		Name: "lines-channel", Version: "0.1.0",
 		// The program at the address that the operator wrote vouches for its senders.
-		Capabilities: channel.Capabilities{Idempotent: !b.forgetful, Markdown: true, Senders: channel.SendersProved},
+		Capabilities: channel.Capabilities{Idempotent: !b.forgetful, Shared: b.shared, Markdown: true, Senders: channel.SendersProved},
 	}
 }
 

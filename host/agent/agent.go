@@ -228,6 +228,8 @@ type Inbox interface {
 // Outbox delivers committed replies; *channel.Outbox implements it.
 type Outbox interface {
 	Push(turn string, r message.Reply)
+	// TakeUp queues the replies over a channel that another host has written, if this one sends them.
+	TakeUp(ctx context.Context, channel string) error
 }
 
 // Notices tells people over channels what a turn is waiting for; *notice.Notices implements it.

@@ -18,6 +18,7 @@ type around struct {
 	order      func(ctx context.Context, scope string, row mailbox.InboxRow)
 	accept     func(ctx context.Context, m message.Message) error
 	replied    func(turn string, r message.Reply)
+	takenUp    func(channel string) error
 	asked      func(t turnlog.Turn, a consent.Approval)
 	behind     func(t turnlog.Turn, m message.Message, a consent.Approval)
 	files      func(session message.WorkspaceKey, m message.Message) []message.File
@@ -90,8 +91,15 @@ func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Decision) er
 	return a.elevated(v)
 }
 
-// outbox has the method of an Outbox, whose name a Queue takes as well.
+// outbox has the methods of an Outbox, whose name a Queue takes as well.
 type outbox struct{ *around }
+
+func (o outbox) TakeUp(_ context.Context, channel string) error {
+	if o.takenUp == nil {
+		return nil
+	}
+	return o.takenUp(channel)
+}
 
 func (o outbox) Push(turn string, r message.Reply) {
 	if o.replied != nil {

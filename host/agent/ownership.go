@@ -193,11 +193,16 @@ func (r *Runner) Continue(ctx context.Context, items []Item) error {
 }
 
 // begins prepares the work for a conversation that has become this host's: it forgets what it knew of it, and queues what another host has
-// left.
+// left: first its replies, which the next one must not overtake.
 func (r *Runner) begins(ctx context.Context, scope string, key store.OwnerKey) error {
 	r.holdings.begin(key)
 	r.sessions.forgetIn(scope)
 	r.notes.take(scope)
+	if conversation, is := key.Conversation(); is {
+		if err := r.cfg.Outbox.TakeUp(ctx, conversation.Channel()); err != nil {
+			return err
+		}
+	}
 	return r.takeUp(ctx, key, true)
 }
 

@@ -363,8 +363,12 @@ func (o *Outbox) begin(ctx context.Context, channel string) error {
 	return o.TakeUp(ctx, channel)
 }
 
-// TakeUp queues the replies over a channel that are in the store, for example those that another host has written.
+// TakeUp queues the replies over a channel that are in the store, for example those that another host has written. It does nothing if another
+// host has the channel.
 func (o *Outbox) TakeUp(ctx context.Context, channel string) error {
+	if o.holding(channel) == nil {
+		return nil
+	}
 	rows, err := o.cfg.Store.UnsentOutbox(ctx)
 	if err != nil {
 		return fmt.Errorf("load the outbox: %w", err)

@@ -247,6 +247,9 @@ func (p *Program) writePlugin() (dir string, err error) {
 	if p.cfg.Forgetful {
 		command = append(command, `"-forgetful"`)
 	}
+	if p.cfg.Shared {
+		command = append(command, `"-shared"`)
+	}
 	if p.cfg.Rich {
 		command = append(command, `"-rich"`)
 	}

@@ -147,6 +147,9 @@ func (h *house) Scope(m message.Message) string { return string(m.ConversationKe
 // Push implements agent.Outbox.
 func (h *house) Push(string, message.Reply) {}
 
+// TakeUp implements agent.Outbox.
+func (h *house) TakeUp(context.Context, string) error { return nil }
+
 // Accept implements agent.Inbox.
 func (h *house) Accept(ctx context.Context, m message.Message) error {
 	_, _, err := h.store.AppendInbox(ctx, m, mailbox.InboxNew, "")

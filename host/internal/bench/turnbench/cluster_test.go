@@ -2,6 +2,7 @@ package turnbench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -126,12 +127,14 @@ func queueTurn(ctx context.Context, conn *pgx.Conn, text string) error {
 		return err
 	}
 	var job int64
-	err := conn.QueryRow(ctx, `WITH claimed AS (
-		UPDATE jobs SET state = 'running' WHERE id = (SELECT id FROM jobs WHERE state = 'new' ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id
-	) INSERT INTO steps (job, seq, text) SELECT id, 1, $1 FROM claimed RETURNING job`, text).Scan(&job)
-	if err != nil {
-		return err
+	for job == 0 { // a worker may find only jobs that others have claimed since its statement began
+		err := conn.QueryRow(ctx, `WITH claimed AS (
+			UPDATE jobs SET state = 'running' WHERE id = (SELECT id FROM jobs WHERE state = 'new' ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id
+		) INSERT INTO steps (job, seq, text) SELECT id, 1, $1 FROM claimed RETURNING job`, text).Scan(&job)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 	}
-	_, err = conn.Exec(ctx, `WITH answer AS (INSERT INTO answers (job, text) VALUES ($1, $2)) UPDATE jobs SET state = 'done' WHERE id = $1`, job, text)
+	_, err := conn.Exec(ctx, `WITH answer AS (INSERT INTO answers (job, text) VALUES ($1, $2)) UPDATE jobs SET state = 'done' WHERE id = $1`, job, text)
 	return err
 }

@@ -19,6 +19,8 @@ import (
 
 var clusterKills = flag.Int("clusterkills", fromEnvironment("CLUSTER_KILLS", 3), "kills of one of two hosts on one database; the variable CLUSTER_KILLS sets it as well")
 
+var sharedChannel = flag.Bool("shared", false, "all hosts of a cluster have the channel, not one at a time")
+
 // fromEnvironment is the number in a variable, or another one.
 func fromEnvironment(variable string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
@@ -119,13 +121,13 @@ func newClusterAt(t *testing.T, database string, ways []string) *cluster {
 	x.talk = newTalk(x.journal, *conversations)
 	x.talk.apart = true
 	var err error
-	if x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Shown: x.talk.shown, Acked: x.journal.ack}); err != nil {
+	if x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Spread: *sharedChannel, Shown: x.talk.shown, Acked: x.journal.ack}); err != nil {
 		t.Fatal(err)
 	}
 	x.talk.platform = x.platform
 	for i, way := range ways {
 		x.hosts = append(x.hosts, hosttest.New(t, hosttest.Config{
-			Bin: bin, Platform: x.platform.Address(), Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n",
+			Bin: bin, Platform: x.platform.Address(), Shared: *sharedChannel, Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n",
 		}))
 	}
 	return x
