@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,15 +78,27 @@ func (t *holdings) begin(key store.OwnerKey) {
 	t.by[key] = &holding{known: map[int64]bool{}}
 }
 
-// filter removes the items of a conversation that do not belong into its queue.
+// filter removes the items of a conversation that do not belong into its queue, and puts the others in order: what was found in the store may
+// have come into the queue behind later messages.
 func (t *holdings) filter(key store.OwnerKey, items []Item) []Item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := t.by[key]
-	var left []Item
+	var left, own []Item
 	for _, it := range items {
-		if it.Alone != nil || it.owner() != key || v != nil && v.takes(&it) {
+		switch {
+		case it.Alone != nil || it.owner() != key:
 			left = append(left, it)
+		case v != nil && v.takes(&it):
+			left, own = append(left, it), append(own, it)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b Item) int {
+		return cmp.Compare(a.Row.ID, b.Row.ID) // 0 for a turn
+	})
+	for i, it := range left {
+		if it.Alone == nil && it.owner() == key {
+			left[i], own = own[0], own[1:]
 		}
 	}
 	return left
@@ -138,7 +151,11 @@ func others(items []Item, key store.OwnerKey) []Item {
 // which find them in the store.
 func (r *Runner) owned(ctx context.Context, scope string, items []Item, work func(context.Context, []Item) []Item) (rest []Item) {
 	key := items[0].owner()
-	recover := func(ctx context.Context) error { return r.begins(ctx, scope, key) }
+	began := false
+	recover := func(ctx context.Context) error {
+		began = true
+		return r.begins(ctx, scope, key)
+	}
 	child := strings.HasPrefix(scope, childKey)
 	if child {
 		recover = nil
@@ -156,6 +173,9 @@ func (r *Runner) owned(ctx context.Context, scope string, items []Item, work fun
 		return items
 	}
 	defer done()
+	if began {
+		return items // what another host has left is in the queue now
+	}
 	if !child {
 		if items = r.holdings.filter(key, items); len(items) == 0 || items[0].Alone != nil || items[0].owner() != key {
 			return items

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -35,6 +38,61 @@ func TestAConversationBeginsWithItsReplies(t *testing.T) {
 			t.Errorf("%q, %v, want %q, %v", order, err, want, fails)
 		}
 	}
+}
+
+// TestWhatAnotherHostHasLeftComesFirst: messages come into the queue of a conversation before what is found in the store when the host claims
+// the conversation, and are answered after it.
+func TestWhatAnotherHostHasLeftComesFirst(t *testing.T) {
+	cfg := (&around{}).config()
+	cfg.Store, cfg.Ownership = openStore(t), &newcomer{}
+	r := NewRunner(cfg)
+	var queue []Item
+	r.Arrive(arriving(func(it Item) { queue = append(queue, it) }))
+	row := func(conversation, text string) Item {
+		m := message.Message{Channel: "irc", EventID: text, Text: text, Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: conversation}}
+		row, _, err := cfg.Store.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Item{Row: row}
+	}
+	left := row("#c", "left")
+	look := left
+	look.Look = true
+	third, other, fourth := row("#c", "third"), row("#d", "other"), row("#c", "fourth")
+	came := []Item{third, other, {Alone: func() {}}, look, fourth}
+	var order []string
+	work := func(_ context.Context, items []Item) []Item {
+		for _, it := range items {
+			order = append(order, it.Row.Message.Text)
+		}
+		return nil
+	}
+	rest := r.owned(t.Context(), "irc:#c", came, work)
+	if len(order) > 0 || len(rest) != len(came) {
+		t.Fatalf("worked on %q before what is in the store was in the queue", order)
+	}
+	queue = append([]Item{{Turn: &turnlog.Turn{ID: "t", Channel: "irc", Conversation: message.Conversation{ID: "#c"}}}}, queue...)
+	r.owned(t.Context(), "irc:#c", append(rest, queue...), work)
+	if want := []string{"", "other", "", "left", "third", "fourth"}; !slices.Equal(order, want) { // the turn, and what stands alone, have no text
+		t.Errorf("%q, want %q", order, want)
+	}
+}
+
+// newcomer is the Ownership of a host that claims a conversation with its first Enter.
+type newcomer struct {
+	alone
+	has bool
+}
+
+func (*newcomer) Shared() bool { return true }
+
+func (n *newcomer) Enter(ctx context.Context, _ store.OwnerKey, recover func(context.Context) error) (context.Context, func(), error) {
+	if !n.has {
+		n.has = true
+		return ctx, func() {}, recover(ctx)
+	}
+	return ctx, func() {}, nil
 }
 
 type arriving func(Item)

@@ -88,7 +88,9 @@ type queued struct {
 
 // holding is the time in which the host owns a channel. Another host may have sent what was queued in an earlier one.
 type holding struct {
-	known map[string]bool // keys of the replies that are queued or under way
+	known  map[string]bool // keys of the replies that are queued or under way
+	loaded bool            // what was unsent before is queued
+	early  []mailbox.OutboxRow
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -154,11 +156,14 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 	row := mailbox.OutboxRow{Turn: turn, Reply: r, State: mailbox.OutboxPending}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.loaded {
+	switch in := o.holdings[r.Channel]; {
+	case !o.loaded:
 		o.early = append(o.early, row)
-		return
+	case in != nil && !in.loaded:
+		in.early = append(in.early, row)
+	default:
+		o.queue(row)
 	}
-	o.queue(row)
 }
 
 // queue puts a reply into the queue of its conversation; o.mu is held.
@@ -379,6 +384,12 @@ func (o *Outbox) TakeUp(ctx context.Context, channel string) error {
 		if r.Reply.Channel == channel {
 			o.queue(r)
 		}
+	}
+	if in := o.holdings[channel]; in != nil {
+		for _, r := range in.early {
+			o.queue(r)
+		}
+		in.loaded, in.early = true, nil
 	}
 	return nil
 }

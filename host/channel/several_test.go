@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,53 @@ func TestAChannelWithoutItsPluginIsLeftToOthers(t *testing.T) {
 		synctest.Wait()
 		if len(s.sent) != 2 || own.claims != 2 {
 			t.Errorf("with its plugin again %q is sent, claimed %d times", s.sent, own.claims)
+		}
+	})
+}
+
+// meanwhile is a table of replies with something that happens while it is read.
+type meanwhile struct {
+	*memory
+	do func()
+}
+
+func (m meanwhile) UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error) {
+	rows, err := m.memory.UnsentOutbox(ctx)
+	m.do()
+	return rows, err
+}
+
+// TestRepliesOfAnotherHostAreNotOvertaken: a reply that is committed here while this host reads what another one has left unsent is sent after
+// that.
+func TestRepliesOfAnotherHostAreNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reply := func(key string) message.Reply {
+			return message.Reply{Key: key, Channel: "hook", Conversation: message.Conversation{ID: "c"}, Text: key}
+		}
+		table := newMemory(mailbox.OutboxRow{Reply: reply("left"), State: mailbox.OutboxPending})
+		var o *Outbox
+		once := sync.OnceFunc(func() {
+			if err := table.SetOutbox(t.Context(), mailbox.OutboxRow{Reply: reply("new"), State: mailbox.OutboxPending}); err != nil {
+				t.Error(err)
+			}
+			o.Push("t", reply("new"))
+		})
+		own := &oneOf{held: map[store.OwnerKey]context.CancelFunc{}}
+		o = NewOutbox(OutboxConfig{Store: meanwhile{table, once}, Log: slog.New(slog.DiscardHandler), Ownership: own})
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- o.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}()
+		s := &script{recognises: true}
+		defer o.Attach("hook", s)()
+		synctest.Wait()
+		if !slices.Equal(s.sent, []string{"left", "new"}) {
+			t.Errorf("%q is sent", s.sent)
 		}
 	})
 }

@@ -145,6 +145,7 @@ func newFaults(t *testing.T) *faults {
 		x.ways, urls = append(x.ways, w), append(urls, w.url(database))
 	}
 	x.cluster = newClusterAt(t, x.server.URL(database), urls)
+	x.faulty = true
 	return x
 }
 
@@ -162,7 +163,9 @@ func (x *faults) meet(f fault) {
 	host, had := x.worker()
 	took := f.do(x, host, had)
 	x.t.Logf("%s: %s", f.name, took.Round(time.Millisecond))
-	x.took[f.name] = append(x.took[f.name], took)
+	if took > 0 { // otherwise it met no work
+		x.took[f.name] = append(x.took[f.name], took)
+	}
 }
 
 // healthy waits until each host answers again as one without trouble.

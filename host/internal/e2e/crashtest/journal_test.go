@@ -197,6 +197,18 @@ func (l *journal) firstOf(messages map[int]bool, since time.Time) time.Time {
 	return time.Time{}
 }
 
+// waits reports whether one of some messages has no answer.
+func (l *journal) waits(messages map[int]bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range messages {
+		if l.messages[id].answered == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // latest returns when the last answer came; the zero time before the first.
 func (l *journal) latest() time.Time {
 	l.mu.Lock()
