@@ -77,7 +77,16 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 	call.Helper = p.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !p.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = p.maxResult(c), p.think
-	return p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
+	moved := ""
+	if m != nil {
+		if moved = p.machines.Moved(ctx, p.workspaceKey()); moved != "" {
+			machine.Notice(ctx, moved)
+			moved = "[" + moved + "]\n"
+		}
+	}
+	r := p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
+	r.Text = moved + r.Text
+	return r
 }
 
 // machine returns the machine on which the call acts, or nil if it needs none, so that a note or a web page opens no workspace.

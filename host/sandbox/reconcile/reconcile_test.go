@@ -46,7 +46,7 @@ func TestWhatIsALeftover(t *testing.T) {
 		return m
 	}
 	here, beside := member(), member()
-	keys := container.NewKeys()
+	keys := container.NewKeys(nil)
 	defer keys.Hold("held")()
 	yesterday := time.Now().Add(-24 * time.Hour).UTC().Format(time.RFC3339)
 	d := &listing{}

@@ -1,0 +1,16 @@
+-- The records of sandboxes that hosts can take over from each other. The host with the highest epoch has it; the record has secrets.
+CREATE TABLE sandboxes (
+  key          TEXT COLLATE "C" PRIMARY KEY,
+  workspace    TEXT COLLATE "C" NOT NULL,
+  conversation TEXT COLLATE "C" NOT NULL,
+  host         TEXT COLLATE "C" NOT NULL,
+  epoch        BIGINT NOT NULL,
+  record       BYTEA NOT NULL
+);
+CREATE INDEX sandboxes_workspace ON sandboxes (workspace);
+
+-- The host that has worked last with the files of a workspace, which other hosts do not have.
+CREATE TABLE workspaces (
+  workspace TEXT COLLATE "C" PRIMARY KEY,
+  host      TEXT COLLATE "C" NOT NULL
+);
