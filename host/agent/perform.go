@@ -79,14 +79,24 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 	call.MaxText, call.Think = p.maxResult(c), p.think
 	moved := ""
 	if m != nil {
-		if moved = p.machines.Moved(ctx, p.workspaceKey()); moved != "" {
-			machine.Notice(ctx, moved)
-			moved = "[" + moved + "]\n"
-		}
+		moved = p.moved(ctx)
 	}
 	r := p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
 	r.Text = moved + r.Text
 	return r
+}
+
+// moved tells the person what has stayed on another host, and returns the same line for the model; empty if there is nothing to tell.
+func (p *performer) moved(ctx context.Context) string {
+	line := p.machines.Moved(ctx, p.workspaceKey())
+	if line == "" {
+		return ""
+	}
+	machine.Notice(ctx, line)
+	if !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
+		p.onTurn(ctx, func() { p.tell(ctx, line) })
+	}
+	return "[" + line + "]\n"
 }
 
 // machine returns the machine on which the call acts, or nil if it needs none, so that a note or a web page opens no workspace.

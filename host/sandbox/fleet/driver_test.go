@@ -22,7 +22,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
@@ -67,7 +66,7 @@ func conforms(t *testing.T, build func(testing.TB) string) {
 }
 
 // noStore has no sessions.
-type noStore struct{ store.SandboxRecords }
+type noStore struct{ rowsOf }
 
 func (noStore) Sessions(context.Context, int) ([]turnlog.Session, error) { return nil, nil }
 func (noStore) ListLeftovers(context.Context, turnlog.LeftoverKind) ([]turnlog.Leftover, error) {

@@ -108,6 +108,11 @@ func (f *Fleet) Moved(ctx context.Context, session message.WorkspaceKey) string 
 	if !is || f.config.Cluster == nil || !f.config.Cluster.Shared() {
 		return ""
 	}
+	return f.moved(ctx, session, epoch)
+}
+
+// moved is Moved in an epoch of the conversation.
+func (f *Fleet) moved(ctx context.Context, session message.WorkspaceKey, epoch int64) string {
 	if seen, known := f.worked.Load(session); known && seen == epoch {
 		return ""
 	}
@@ -122,5 +127,5 @@ func (f *Fleet) Moved(ctx context.Context, session message.WorkspaceKey) string 
 	if m := f.sandboxes(); before == "" || m != nil && m.TookOver(session) {
 		return ""
 	}
-	return fmt.Sprintf("host %q had this conversation before, and its files and background commands stayed there: the workspace here is empty, or as it was when the conversation was last here", before)
+	return fmt.Sprintf("This conversation was on host %q before, and its files and background commands stayed there: the workspace here is empty, or as it was when the conversation was last here.", before)
 }
