@@ -428,8 +428,11 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 // whatever their age, or those of another living process of this instance.
 func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
 
-// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
-func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) { return m.reconciler.Prune(ctx) }
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers. It leaves those with the keys in
+// others, which other hosts have.
+func (m *Manager) Prune(ctx context.Context, others map[string]bool) ([]driver.Owned, error) {
+	return m.reconciler.Prune(ctx, others)
+}
 
 // Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
 // process of this instance does.

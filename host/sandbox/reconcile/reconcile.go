@@ -89,17 +89,20 @@ const (
 // Reconcile adopts the containers with background processes that an earlier process has left within their lease, and removes everything
 // else that nobody holds.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
-	_, err := r.tidy(ctx, r.adoptAll)
+	_, err := r.tidy(ctx, r.adoptAll, r.registered)
 	return err
 }
 
-// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
-func (r *Reconciler) Prune(ctx context.Context) ([]driver.Owned, error) {
-	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {})
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers. It leaves those with the keys in
+// others, which other hosts have.
+func (r *Reconciler) Prune(ctx context.Context, others map[string]bool) ([]driver.Owned, error) {
+	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {}, func(context.Context) (map[string]bool, error) { return others, nil })
 }
 
-// tidy lists what the instance has, lets adopt adopt what it can, and removes the rest.
-func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool)) ([]driver.Owned, error) {
+// tidy lists what the instance has, lets adopt adopt what it can, and removes the rest, except what is registered then.
+func (r *Reconciler) tidy(
+	ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool), registered func(context.Context) (map[string]bool, error),
+) ([]driver.Owned, error) {
 	select {
 	case r.tidying <- struct{}{}:
 		defer func() { <-r.tidying }()
@@ -116,7 +119,7 @@ func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []dri
 	}
 	owned = driver.OwnedBy(r.config.Instance, owned)
 	adopt(ctx, owned, alive)
-	kept, err := r.registered(ctx)
+	kept, err := registered(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for the sandboxes that other hosts have: %w", err)
 	}

@@ -89,6 +89,29 @@ func TestTwoHostsAreRefused(t *testing.T) {
 	}
 }
 
+func TestSandboxesOfOtherHosts(t *testing.T) {
+	server := postgrestest.Shared(t)
+	at := Address{server.URL(server.Database(t)), "DB"}
+	s, err := Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AddSandbox(t.Context(), store.Sandbox{Key: "k", Workspace: "w", Conversation: "c", Record: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for host, want := range map[string]bool{store.DefaultHost: false, "b": true} {
+		if others, err := r.SandboxesOfOthers(t.Context(), host); err != nil || others["k"] != want || len(others) > 1 {
+			t.Errorf("for host %s: %v (%v)", host, others, err)
+		}
+	}
+}
+
 func TestTextsAreEncodedAndDecoded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(escape+"0fa\x00\xff")))).Draw(r, "text"))

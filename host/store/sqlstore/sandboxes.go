@@ -87,3 +87,16 @@ func (s *Store) WorkIn(ctx context.Context, workspace message.WorkspaceKey) (bef
 	}
 	return was, nil
 }
+
+// SandboxesOfOthers returns the keys of the records that other hosts have.
+func (r *Reader) SandboxesOfOthers(ctx context.Context, host string) (map[string]bool, error) {
+	if r.version < sandboxesVersion {
+		return nil, nil
+	}
+	keys, err := list(ctx, r.db, scanText[string], "SELECT key FROM sandboxes WHERE host <> ?", host)
+	others := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		others[key] = true
+	}
+	return others, err
+}
