@@ -14,3 +14,6 @@ CREATE TABLE workspaces (
   workspace TEXT COLLATE "C" PRIMARY KEY,
   host      TEXT COLLATE "C" NOT NULL
 );
+
+-- The oldest version of the schema whose Flynn can still work with the store, as hosts do that have not been upgraded yet.
+ALTER TABLE written_by ADD COLUMN oldest BIGINT NOT NULL DEFAULT 1;
