@@ -237,7 +237,7 @@ func TestKubernetesHandedOver(t *testing.T) {
 	}
 }
 
-// What nobody takes ends with its lease, and the next host that looks removes what is left of it.
+// A sandbox that no host takes ends with its lease, and the next host that looks removes its Pod.
 func TestKubernetesThatNobodyTakes(t *testing.T) {
 	c := newCluster(t)
 	orderA, orderB, records := hostsOn(t, c)

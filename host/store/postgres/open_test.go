@@ -61,7 +61,7 @@ func TestErrorsSayTheNextStep(t *testing.T) {
 	}
 }
 
-// A host that was not upgraded yet starts on the schema of a newer one that only added to it, and leaves its stamp. What copies tables refuses it.
+// A host that was not upgraded yet starts on the schema of a newer one that only added to it, and leaves its stamp. A copy of the tables refuses it.
 func TestAnOlderHostStartsBesideNewerOnes(t *testing.T) {
 	server := postgrestest.Shared(t)
 	name := server.Database(t)
