@@ -79,6 +79,14 @@ kube-test:
     trap '.ci/kube stop' EXIT
     FLYNN_TEST_REQUIRE=docker go test ./host/sandbox -run 'TestKubernetes' -count 1 -timeout 40m -v
 
+# examples/cluster/kubernetes on a Kubernetes of one node, as root, with the image of a release
+kube-hosts image:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    eval "$(.ci/kube start)"
+    trap '.ci/kube stop' EXIT
+    .ci/kube-hosts {{ image }}
+
 # build the Dockerfile of examples/subagent and have the programs in it answer, which takes minutes
 subagent:
     FLYNN_TEST_REQUIRE=docker,debian,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v

@@ -89,7 +89,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Events: &h.events})
 	h.drivers = drivers.New(c.Store.Dir)
-	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Drivers: h.drivers, Log: h.log})
+	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Cluster: h.member, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Drivers: h.drivers, Log: h.log})
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (h *Host) wire(c *config.Config) {
 		Ownership: h.member,
 	})
 	h.kill.Govern(h.runner)
-	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Log: h.log})
+	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Log: h.log})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
 		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),

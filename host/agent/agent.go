@@ -157,6 +157,9 @@ type Machines interface {
 	Digest(name string) string
 	// Available returns why the sandbox is unavailable, or nil.
 	Available(name string) error
+	// Moved is called before each call that acts on a machine of the session. It returns one line about files and commands that have stayed on
+	// another host, once; otherwise it is empty.
+	Moved(ctx context.Context, session message.WorkspaceKey) string
 }
 
 // Snapshots keeps the files of workspaces, so that people can undo what a turn changed; *fleet.Fleet implements it.

@@ -77,7 +77,26 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 	call.Helper = p.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !p.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = p.maxResult(c), p.think
-	return p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
+	moved := ""
+	if m != nil {
+		moved = p.moved(ctx)
+	}
+	r := p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
+	r.Text = moved + r.Text
+	return r
+}
+
+// moved tells the person what has stayed on another host, and returns the same line for the model; empty if there is nothing to tell.
+func (p *performer) moved(ctx context.Context) string {
+	line := p.machines.Moved(ctx, p.workspaceKey())
+	if line == "" {
+		return ""
+	}
+	machine.Notice(ctx, line)
+	if !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
+		p.onTurn(ctx, func() { p.tell(ctx, line) })
+	}
+	return "[" + line + "]\n"
 }
 
 // machine returns the machine on which the call acts, or nil if it needs none, so that a note or a web page opens no workspace.

@@ -76,3 +76,40 @@ func TestWhoWaitsForASandboxIsTold(t *testing.T) {
 		})
 	}
 }
+
+// movedMachines are machines of a conversation that has come from another host.
+type movedMachines struct {
+	noMachines
+	told int
+}
+
+func (m *movedMachines) Sandbox(context.Context, message.WorkspaceKey, string) (machine.Machine, error) {
+	return namedMachine{name: "sandbox"}, nil
+}
+
+func (m *movedMachines) Moved(context.Context, message.WorkspaceKey) string {
+	if m.told++; m.told > 1 {
+		return ""
+	}
+	return "Its files have stayed on host \"a\"."
+}
+
+// The person and the model are told that files have stayed on another host, once and before anything else.
+func TestWhatHasStayedOnAnotherHostIsTold(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.touch.machine = true
+	if err := h.gen.Registry.Replace(h.touch); err != nil {
+		t.Fatal(err)
+	}
+	h.gen.Agents["helper"].Sandboxed = true
+	h.runner.cfg.Machines = &movedMachines{}
+	for _, wood := range []string{"oak", "ash"} {
+		h.accept("ann", "!touch "+wood)
+		h.work(t.Context())
+	}
+	const line = "Its files have stayed on host \"a\"."
+	texts := h.texts()
+	if len(texts) != 3 || texts[0] != line || !strings.Contains(texts[1], "["+line+"]\ntouched oak") || strings.Contains(texts[2], line) {
+		t.Errorf("said %q", texts)
+	}
+}

@@ -37,13 +37,20 @@ type Memory interface {
 	Refresh(ctx context.Context) error
 }
 
+// Sandboxes are the sandboxes of the host.
+type Sandboxes interface {
+	// TakeUp takes over those that other hosts have left. It must not block.
+	TakeUp()
+}
+
 // UptakeConfig configures an Uptake.
 type UptakeConfig struct {
-	Member  *Member
-	Turns   Turns
-	Replies Replies
-	Memory  []Memory
-	Log     *slog.Logger
+	Member    *Member
+	Turns     Turns
+	Replies   Replies
+	Sandboxes Sandboxes // nil: there are none
+	Memory    []Memory
+	Log       *slog.Logger
 }
 
 // Uptake takes up what other hosts have left or written. Run works through the news that renewals bring, so that no slow read delays the
@@ -146,6 +153,9 @@ func (u *Uptake) look(ctx context.Context, written map[store.OwnerKey]bool, swee
 		}
 	}
 	if sweep {
+		if u.cfg.Sandboxes != nil {
+			u.cfg.Sandboxes.TakeUp()
+		}
 		if err := u.cfg.Replies.Look(ctx, u.cfg.Member.Holds); err != nil {
 			return false, err
 		}

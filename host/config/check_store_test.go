@@ -7,6 +7,17 @@ import (
 	"testing"
 )
 
+func TestTheExampleOfACluster(t *testing.T) {
+	values := map[string]string{"POD_NAME": "flynn-2", "FLYNN_STORE": "postgres://u:pa55@h/d", "FLYNN_API_TOKEN": strings.Repeat("t", 48)}
+	cfg, err := Load("../../examples/cluster/kubernetes/flynn.toml", func(name string) string { return values[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, variable, url, host := cfg.Store.Location(); variable != "FLYNN_STORE" || string(url) != values[variable] || host != "flynn-2" {
+		t.Errorf("host %q has the store in %s", host, variable)
+	}
+}
+
 func TestTheAddressOfTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flynn.toml")
 	for _, c := range []struct{ name, key, value, want string }{

@@ -75,6 +75,8 @@ type Config struct {
 	// Lease is how long a container with background processes outlives this host, for the next one to continue with; 0 means that it ends
 	// with the host.
 	Lease time.Duration
+	// Registry has the records of containers that other hosts can take over, if the supervisors of the Driver listen. It may be nil.
+	Registry container.Registry
 	// Holds counts the users of the workspaces, including those besides this Manager.
 	Holds *workspace.Holds
 	// Quota limits what sessions hold together; nil means no limits.
@@ -173,8 +175,12 @@ func New(c Config) (*Manager, error) {
 	here := launch.Installation{
 		Driver: c.Driver, Instance: c.Instance, Run: run, WorkspaceRoot: c.WorkspaceRoot, Supervisor: supervisor, Digest: digest, MaxAge: c.MaxAge,
 		Workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds}),
-		Host:       host, Keys: container.NewKeys(), Log: c.Log,
+		Host:       host, Log: c.Log,
 	}
+	if _, dialed := c.Driver.(driver.Dialed); dialed && driver.Copies(c.Driver) { // other hosts reach the supervisors and their disks, too
+		here.Registry = c.Registry
+	}
+	here.Keys = container.NewKeys(here.Registry)
 	m := &Manager{config: c, here: here, reaper: reaper.New(c.Driver, c.Log), sessions: newRegistry(), starts: newStartQueue()}
 	m.ending, m.end = context.WithCancel(context.Background())
 	bridges := &bridges{Installation: here, sessions: m, egress: c.Egress, secret: c.Secret, helping: make(map[*container.Container]*helping)}
@@ -234,11 +240,12 @@ func (m *Manager) Get(ctx context.Context, session message.WorkspaceKey, name st
 			return nil, err
 		}
 	}
-	_, release, err := s.acquire(ctx)
+	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	release()
+	defer release()
+	s.register(ctx, c)
 	return s, nil
 }
 
@@ -267,6 +274,9 @@ const startDeadline = 30 * time.Second
 
 // provide gets a container for s and starts what its specification requests.
 func (m *Manager) provide(p *pending, s *Session) (*container.Container, error) {
+	if c := m.takenOver(p.making, s); c != nil {
+		return c, nil
+	}
 	allowed, err := m.admissions.admit(claimant{s.session, s.folder(), s.spec.DiskBytes, s, func() { p.admitted.Store(true) }})
 	if err != nil {
 		return nil, err
@@ -366,14 +376,19 @@ func (a adoption) Adopt(r container.Record, c *container.Container) bool {
 	if !a.sessions.enterNew(s) {
 		return false
 	}
-	hold := a.config.Holds.Enter(r.Session)
-	_, release, err := a.config.Quota.Reserve(r.Session, r.Spec.DiskBytes)
+	a.count(r, c)
+	return true
+}
+
+// count counts an adopted container among what its session holds.
+func (m *Manager) count(r container.Record, c *container.Container) {
+	hold := m.config.Holds.Enter(r.Session)
+	_, release, err := m.config.Quota.Reserve(r.Session, r.Spec.DiskBytes)
 	if err != nil {
 		release = func() {} // it exists already, whatever the limits
 	}
 	c.OnceRemoved(func() { hold(); release() })
-	a.adopted.Add(1)
-	return true
+	m.adopted.Add(1)
 }
 
 // Forget ends the session's containers and removes its own volumes. The workspace stays.
@@ -413,8 +428,11 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 // whatever their age, or those of another living process of this instance.
 func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
 
-// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
-func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) { return m.reconciler.Prune(ctx) }
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers. It leaves those with the keys in
+// others, which other hosts have.
+func (m *Manager) Prune(ctx context.Context, others map[string]bool) ([]driver.Owned, error) {
+	return m.reconciler.Prune(ctx, others)
+}
 
 // Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
 // process of this instance does.

@@ -171,7 +171,7 @@ func TestReconcileLeavesACopyAlone(t *testing.T) {
 	s := get(t, one, "s", config.Spec)
 	before := shell(t, s, "hostname")
 	copied, _ := h.Manager(t, func(c *sandbox.Config) { c.Instance = config.Instance })
-	if pruned, err := copied.Prune(t.Context()); err != nil || len(pruned) != 0 {
+	if pruned, err := copied.Prune(t.Context(), nil); err != nil || len(pruned) != 0 {
 		t.Errorf("pruned %+v, %v", pruned, err)
 	}
 	if after := shell(t, s, "hostname"); after != before {
@@ -248,7 +248,7 @@ func TestTwoProcessesOfOneInstance(t *testing.T) {
 	}
 	tool.kill()
 	m, _ := h.Manager(t, func(c *sandbox.Config) { c.Instance, c.WorkspaceRoot = order.Instance, order.Root })
-	pruned, err := m.Prune(t.Context())
+	pruned, err := m.Prune(t.Context(), nil)
 	if err != nil || len(pruned) != 1 || pruned[0].Labels[driver.LabelSession] != "tool" {
 		t.Errorf("pruned %+v (%v)", pruned, err)
 	}

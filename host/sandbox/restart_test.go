@@ -40,6 +40,7 @@ type hostOrder struct {
 	Dialed         string // folder of a sandboxtest.Dialed
 	Apart          bool   // see there
 	Kubernetes     cluster
+	Name, Store    string // of the host among others, and the address of the database that they share
 }
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
@@ -84,6 +85,10 @@ func TestHostProcess(t *testing.T) {
 	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	among := &amongHosts{leave: func() {}}
+	if o.Store != "" {
+		among = o.join(t, &config)
+	}
 	m, err := sandbox.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -109,11 +114,12 @@ func TestHostProcess(t *testing.T) {
 			cancel()
 			running.Wait()
 		}
-		a := serveCall(t, engine, m, config.Spec, o.Instance, c)
+		a := among.serve(t, c, func(ctx context.Context) hostAnswer { return serveCall(ctx, t, engine, m, config.Spec, o.Instance, c) })
 		mu.Lock()
 		fmt.Printf("\nhost %s\n", must(json.Marshal(a)))
 		mu.Unlock()
 		if c.Do == "end" {
+			among.leave()
 			return
 		}
 	}
@@ -126,7 +132,7 @@ func must(p []byte, err error) []byte {
 	return p
 }
 
-func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec spec.Spec, instance string, c hostCall) (a hostAnswer) {
+func serveCall(ctx context.Context, t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec spec.Spec, instance string, c hostCall) (a hostAnswer) {
 	fail := func(err error) hostAnswer {
 		if err != nil {
 			a.Error = err.Error()
@@ -151,31 +157,31 @@ func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec s
 		_, err := engine.Driver.EnsureVolume(t.Context(), c.ID, passing(instance))
 		return fail(err)
 	}
-	s, err := m.Get(t.Context(), c.Session, "default", spec)
+	s, err := m.Get(ctx, c.Session, "default", spec)
 	if err != nil {
 		return fail(err)
 	}
 	switch c.Do {
 	case "exec":
 		var r machine.Result
-		r, err = s.Exec(t.Context(), machine.Command{Script: c.Script})
+		r, err = s.Exec(ctx, machine.Command{Script: c.Script})
 		a.Text = string(r.Stdout)
 	case "start":
-		a.Process, err = s.Start(t.Context(), machine.Command{Script: c.Script})
+		a.Process, err = s.Start(ctx, machine.Command{Script: c.Script})
 	case "processes":
-		a.Processes, err = s.Processes(t.Context())
+		a.Processes, err = s.Processes(ctx)
 	case "output":
 		var o machine.Output
-		o, err = s.Output(t.Context(), c.ID, c.Offset, 1<<20)
+		o, err = s.Output(ctx, c.ID, c.Offset, 1<<20)
 		a.Text = string(o.Data)
 	case "kill":
-		a.Process, err = s.Kill(t.Context(), c.ID)
+		a.Process, err = s.Kill(ctx, c.ID)
 	case "usr1":
-		err = s.Signal(t.Context(), c.ID, syscall.SIGUSR1)
+		err = s.Signal(ctx, c.ID, syscall.SIGUSR1)
 	case "wait":
-		a.Process, err = s.Wait(t.Context(), c.ID)
+		a.Process, err = s.Wait(ctx, c.ID)
 	case "write":
-		err = s.WriteFile(t.Context(), "f", make([]byte, 1<<20), 0)
+		err = s.WriteFile(ctx, "f", make([]byte, 1<<20), 0)
 	}
 	return fail(err)
 }

@@ -292,6 +292,9 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 
 // remember records the container for a later host. If that fails the process runs all the same, but ends with the host.
 func (s *Session) remember(c *container.Container) {
+	if s.m.here.Registry != nil {
+		return // register has done so
+	}
 	err := c.Remember(container.Record{Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec})
 	if err != nil {
 		s.m.config.Log.Warn("a background process will not outlast the host", "session", s.session, "error", err)

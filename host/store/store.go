@@ -85,6 +85,7 @@ type Store interface {
 	KeyedWrites
 	Values
 	Owners
+	SandboxRecords
 	Pruning
 	Close() error
 }

@@ -116,13 +116,31 @@ func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images
 	if err != nil {
 		return nil, nil, err
 	}
-	containers, err = manager.Prune(ctx)
+	others, err := a.ofOthers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	containers, err = manager.Prune(ctx, others)
 	containers = sandbox.WithOwners(a.Root, a.Instance, containers)
 	if err != nil {
 		return containers, nil, err
 	}
 	images, err = manager.Images().Prune(ctx, a.specs.All())
 	return containers, images, err
+}
+
+// ofOthers returns the keys of the sandboxes that other hosts of the cluster have taken over, some of them from this one.
+func (a *Admin) ofOthers(ctx context.Context) (map[string]bool, error) {
+	at := database.At(a.config.Store.Location())
+	if at.Host == "" {
+		return nil, nil
+	}
+	r, err := at.OpenReader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.SandboxesOfOthers(ctx, at.Host)
 }
 
 // PruneVolumes removes and returns the volumes of this store. It fails while a host runs. Call Prune first, because a volume that a

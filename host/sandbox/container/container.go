@@ -333,6 +333,11 @@ func (c *Container) PushWorkspace(ctx context.Context) error {
 	return c.push(ctx, (*wssync.Syncer).Begin)
 }
 
+// AdoptWorkspace is PushWorkspace for a container with which another host has worked.
+func (c *Container) AdoptWorkspace(ctx context.Context) error {
+	return c.push(ctx, (*wssync.Syncer).Adopt)
+}
+
 // RefreshWorkspace copies what another container of the session has changed since.
 func (c *Container) RefreshWorkspace(ctx context.Context) error {
 	return c.push(ctx, (*wssync.Syncer).Refresh)

@@ -46,7 +46,7 @@ func (d *oneContainer) set(down error) {
 // serving returns a container that is up, and the supervisor's end of its connection.
 func serving(t *testing.T) (*Container, *oneContainer, net.Conn) {
 	t.Helper()
-	d, keys := &oneContainer{}, NewKeys()
+	d, keys := &oneContainer{}, NewKeys(nil)
 	c := New(Config{
 		ID: "c1", Born: time.Now(), Driver: d, Reaper: reaper.New(d, slog.New(slog.DiscardHandler)), Ownership: keys.Own(t.TempDir(), "k"),
 		Log: slog.New(slog.DiscardHandler),

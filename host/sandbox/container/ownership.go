@@ -18,12 +18,14 @@ import (
 // Keys are the keys of the containers that this process has, creates or removes. No process of the instance treats one of these containers
 // as a leftover.
 type Keys struct {
+	registry Registry // nil: records are files
+
 	mu   sync.Mutex
 	held map[string]bool
 }
 
-// NewKeys returns an empty set of keys.
-func NewKeys() *Keys { return &Keys{held: make(map[string]bool)} }
+// NewKeys returns an empty set of keys. The records of the containers are kept in registry, or in files if that is nil.
+func NewKeys(registry Registry) *Keys { return &Keys{registry: registry, held: make(map[string]bool)} }
 
 // Hold adds a key until release is called.
 func (k *Keys) Hold(key string) (release func()) {
@@ -54,14 +56,16 @@ func (k *Keys) All() []string {
 // Ownership is this process's claim on a container: while it is held, no process treats the container as a leftover. With a lease the
 // container may outlive the process, and the next process adopts it (package reconcile).
 type Ownership struct {
-	key     string
-	run     string         // the folder with the control socket and the record
-	release func()         // releases the key
-	control *ControlSocket // may be nil
-	lease   time.Duration
-	secret  []byte
-	peer    uint32 // user id of the supervisor at the control socket, as the host sees it
-	epoch   uint64 // higher than that of every process that had the container before
+	key string
+	run string // the folder with the control socket and the record
+	// registry has the record instead, if it is not nil.
+	registry Registry
+	release  func()         // releases the key
+	control  *ControlSocket // may be nil
+	lease    time.Duration
+	secret   []byte
+	peer     uint32 // user id of the supervisor at the control socket, as the host sees it
+	epoch    uint64 // higher than that of every process that had the container before
 	// identity is ours towards a supervisor that listens; nil for one that we attach to.
 	identity []byte
 
@@ -71,7 +75,7 @@ type Ownership struct {
 
 // Own claims a container that is about to be created. run is the folder of the instance.
 func (k *Keys) Own(run, key string) *Ownership {
-	return &Ownership{key: key, run: run, release: k.Hold(key), epoch: 1}
+	return &Ownership{key: key, run: run, registry: k.registry, release: k.Hold(key), epoch: 1}
 }
 
 // Regain claims a container that another process has left, for a process by its id. control is the container's reopened control socket, nil
@@ -166,8 +170,14 @@ func (o *Ownership) Forsake() {
 	o.release()
 }
 
-// Yield gives up a container that another process has now. Its key stays held, so that this process never removes it.
-func (o *Ownership) Yield() { o.control.Shut() }
+// Yield gives up a container that another process has now. This process never removes it: the key stays held, or a record in the registry
+// names the host that has it.
+func (o *Ownership) Yield() {
+	o.control.Shut()
+	if o.registry != nil {
+		o.release()
+	}
+}
 
 // A lease is renewed several times before it expires.
 const (
@@ -188,22 +198,26 @@ func (c *Container) renewUntilDone() {
 		case <-c.Link.Done():
 			return
 		case <-clock.C:
-			c.Link.Renew(c.config.Ownership.lease)
+			c.renew()
 		}
 	}
+}
+
+func (c *Container) renew() {
+	c.Link.Renew(frame.RenewBody{Lease: c.config.Ownership.lease, Keep: c.Shared()})
 }
 
 // dismiss ends the lease before the link closes, so that the container ends even if the engine fails to remove it.
 func (c *Container) dismiss() {
 	if c.config.Ownership.lease > 0 && !c.Link.Dead() {
-		c.Link.Renew(0)
+		c.Link.Renew(frame.RenewBody{})
 	}
 }
 
-// Leave lets the container outlive this host if background commands run in it and a record exists by which a later host finds it. No call
-// can enter it afterwards. The caller must call Detach then.
+// Leave lets the container outlive this host if background commands run in it and a record exists by which a later host finds it, or if
+// other hosts can take it over. No call can enter it afterwards. The caller must call Detach then.
 func (c *Container) Leave() bool {
-	return !c.Dead() && c.config.Ownership.isRecorded() && c.Running() && c.step(Left)
+	return !c.Dead() && c.config.Ownership.isRecorded() && (c.Running() || c.Shared()) && c.step(Left)
 }
 
 // errDetached is the error of calls whose container was left to a later host.
@@ -211,7 +225,7 @@ var errDetached = errors.New("the host is stopping")
 
 // Detach leaves the container to its lease.
 func (c *Container) Detach() {
-	c.Link.Renew(c.config.Ownership.lease)
+	c.renew()
 	c.Link.Close(errDetached)
 	<-c.gone
 }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ type Record struct {
 	Secret    []byte               `json:"secret"`
 	Epoch     uint64               `json:"epoch"`
 	Identity  []byte               `json:"identity,omitempty"` // the host's, for a supervisor that listens
+
+	// Instance and Conversation are set in a Registry only. Instance is that of the host that created the container.
+	Instance     string                  `json:"instance,omitempty"`
+	Conversation message.ConversationKey `json:"conversation,omitempty"`
 }
 
 const (
@@ -48,8 +53,8 @@ const (
 	maxName   = 4 << 10
 )
 
-// parseRecord parses strictly, because the record decides which session gets the container.
-func parseRecord(text []byte) (Record, error) {
+// ParseRecord parses strictly, because the record decides which session gets the container.
+func ParseRecord(text []byte) (Record, error) {
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -102,7 +107,7 @@ func ReadRecord(run, key string) (Record, error) {
 	if len(text) > maxRecord {
 		return Record{}, fmt.Errorf("record of container %s is longer than %d bytes", key, maxRecord)
 	}
-	r, err := parseRecord(text)
+	r, err := ParseRecord(text)
 	if err == nil && r.Key != key {
 		err = errors.New("it is that of another key")
 	}
@@ -148,22 +153,35 @@ func (c *Container) Remember(r Record) error {
 	if o.recorded {
 		return nil
 	}
-	r.Version, r.Key, r.Container, r.Born = recordVersion, o.key, c.config.ID, c.config.Born
-	r.Timeout, r.Lease, r.Peer, r.Secret, r.Epoch, r.Identity = r.Spec.Timeout, o.lease, o.peer, o.secret, o.epoch, o.identity
-	r.Owner = r.Host
+	c.complete(&r)
 	err := r.Write(o.run)
 	o.recorded = err == nil
 	return err
+}
+
+// complete fills in what the container knows of its record.
+func (c *Container) complete(r *Record) {
+	o := c.config.Ownership
+	r.Version, r.Key, r.Container, r.Born = recordVersion, o.key, c.config.ID, c.config.Born
+	r.Timeout, r.Lease, r.Peer, r.Secret, r.Epoch, r.Identity = r.Spec.Timeout, o.lease, o.peer, o.secret, o.epoch, o.identity
+	r.Owner = r.Host
 }
 
 // erase removes the record.
 func (o *Ownership) erase() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.recorded {
-		os.Remove(RecordPath(o.run, o.key))
-		o.recorded = false
+	if !o.recorded {
+		return
 	}
+	o.recorded = false
+	if o.registry == nil {
+		os.Remove(RecordPath(o.run, o.key))
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), registryTimeout)
+	defer cancel()
+	_ = o.registry.Drop(ctx, o.key, o.epoch) // one that stays is removed by the next host that finds no container for it
 }
 
 // isRecorded reports whether a later host can find the container.

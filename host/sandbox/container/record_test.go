@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// aRecord is one that parseRecord accepts.
+// aRecord is one that ParseRecord accepts.
 func aRecord() Record {
 	wanted := spec.Spec{Image: "x"}.WithDefaults()
 	return Record{
@@ -67,7 +67,7 @@ func TestRecordRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parseRecord(text); err == nil {
+		if _, err := ParseRecord(text); err == nil {
 			t.Errorf("accepted: %s", name)
 		}
 	}
@@ -84,7 +84,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(bytes.Replace(text, []byte(`"key":"`), []byte(`"key":"/`), 1))
 	f.Add([]byte(`{"version":1,"spec":{"Image":"x"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := parseRecord(text)
+		r, err := ParseRecord(text)
 		if err != nil {
 			return
 		}
@@ -95,7 +95,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			t.Skip("a time that JSON cannot say")
 		}
-		if second, err := parseRecord(again); err != nil || second.Key != r.Key || second.Spec.Hash("") != r.Spec.Hash("") {
+		if second, err := ParseRecord(again); err != nil || second.Key != r.Key || second.Spec.Hash("") != r.Spec.Hash("") {
 			t.Errorf("%s became %s (%v)", text, again, err)
 		}
 	})

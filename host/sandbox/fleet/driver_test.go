@@ -66,7 +66,7 @@ func conforms(t *testing.T, build func(testing.TB) string) {
 }
 
 // noStore has no sessions.
-type noStore struct{}
+type noStore struct{ rowsOf }
 
 func (noStore) Sessions(context.Context, int) ([]turnlog.Session, error) { return nil, nil }
 func (noStore) ListLeftovers(context.Context, turnlog.LeftoverKind) ([]turnlog.Leftover, error) {

@@ -137,7 +137,7 @@ func (f *Fleet) newManager(e Engine, c config.Sandbox) (*sandbox.Manager, error)
 		Driver: e, Instance: f.instance, WorkspaceRoot: f.folders.Workspaces, Spec: specs.Of(c), Supervisor: supervisor, Holds: f.holds,
 		Log: f.log, Quota: f.quota, Egress: f.config.Egress, Current: f.spec, MountRules: f.mountRules, Secret: f.secret,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
-		Lease:   time.Duration(c.Lease),
+		Lease: time.Duration(c.Lease), Registry: Registry(f.config.Store, f.config.Cluster),
 		Network: f.config.Outside.Network, Roots: f.config.Outside.Roots,
 	})
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/snapshot"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Store lists the sessions, and the homes of deleted ones that may still have something on the engine. A home is the key that names the
@@ -43,6 +44,7 @@ type Store interface {
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 	ListLeftovers(ctx context.Context, kind turnlog.LeftoverKind) ([]turnlog.Leftover, error)
 	DropLeftover(ctx context.Context, l turnlog.Leftover) error
+	store.SandboxRecords
 }
 
 // Media stores the files of senders, which count towards their limits.
@@ -61,6 +63,7 @@ type Outside struct {
 type Config struct {
 	Dir     string // of the store; no other host may use it
 	Store   Store
+	Cluster Cluster        // nil: there are no other hosts
 	Media   Media          // nil: none
 	Egress  sandbox.Egress // nil: decisions are not recorded
 	Outside Outside
@@ -79,6 +82,7 @@ type Fleet struct {
 	hosts    *hosts
 	setup    atomic.Pointer[setup]
 	looked   chan struct{} // closed after the first check of the engine
+	worked   sync.Map      // the epoch in which a conversation has last worked in a workspace, by message.WorkspaceKey
 	tests    selfTests
 
 	snapshots     *snapshot.Store

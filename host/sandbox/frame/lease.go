@@ -59,6 +59,8 @@ func (x Exchange) Taken() bool { return x.Host.Epoch <= x.Supervisor.Epoch }
 // RenewBody sets how long background commands outlive the host from now on.
 type RenewBody struct {
 	Lease time.Duration `json:"lease"` // 0: they end with the host
+	// Keep has the sandbox outlive the host even if no background command runs, because another host may take it over with its workspace.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // KeptEntry is one background command.

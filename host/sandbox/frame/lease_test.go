@@ -47,7 +47,7 @@ func TestProof(t *testing.T) {
 // FuzzLeaseBodies: whatever is accepted says the same again.
 func FuzzLeaseBodies(f *testing.F) {
 	f.Add(Encode(AdoptBody{Challenge: []byte("c"), Proof: []byte("p"), Epoch: 1<<64 - 1}))
-	f.Add(Encode(RenewBody{Lease: 1}))
+	f.Add(Encode(RenewBody{Lease: 1, Keep: true}))
 	f.Add(Encode(KeptEntry{Request: 1, Process: 1, PID: 7, Script: []byte("true"), Exit: &ExitBody{}}))
 	f.Add([]byte(`{"lease":1e99}`))
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -45,7 +45,9 @@ type Installation struct {
 	MaxAge        time.Duration    // of a container
 	Host          *liveness.Member // this process
 	Keys          *container.Keys  // of its containers
-	Log           *slog.Logger
+	// Registry has the records of containers that other hosts can take over; nil if there are none.
+	Registry container.Registry
+	Log      *slog.Logger
 }
 
 // Config configures a Launcher.
@@ -166,21 +168,31 @@ func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame
 	if err != nil {
 		return nil, err
 	}
+	var proxy *egress.Config
+	if r.Spec.Network == spec.Allowlist {
+		var trusted *proxyca.Bundle
+		if proxy, trusted = l.proxyConfig(r.Spec, r.Host); trusted != nil && r.Instance != "" {
+			return nil, errors.New("its programs trust the proxy of the host that made it, for the credentials of [sandbox]")
+		}
+	}
+	push := (*container.Container).PushWorkspace
+	if r.Instance != "" {
+		if _, _, err := l.config.Workspaces.Prepare(r.Session); err != nil {
+			return nil, err
+		}
+		push = (*container.Container).AdoptWorkspace
+	}
 	c := container.New(container.Config{
 		ID: r.Container, Image: r.Spec.Image, Workspace: l.config.Workspaces.Path(r.Session), Session: r.Session, Born: r.Born,
 		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Sync: sync, Log: l.log,
 	})
-	var proxy *egress.Config
-	if r.Spec.Network == spec.Allowlist {
-		proxy, _ = l.proxyConfig(r.Spec, r.Host)
-	}
 	c.Connect(conn, l.handlers(c, r.Spec, proxy, len(r.Spec.Bridges) > 0), r.Spec.WorkspaceDir, "")
 	for _, e := range entries {
 		c.Resume(e)
 	}
 	go c.Link.Serve(reader)
 	c.Serve()
-	if err := c.PushWorkspace(ctx); err != nil {
+	if err := push(c, ctx); err != nil {
 		return nil, errors.Join(err, c.Remove(err))
 	}
 	return c, nil

@@ -197,7 +197,7 @@ func TestVolumeNames(t *testing.T) {
 
 // An engine elsewhere gets no socket and no lease, and no folder of this host.
 func TestNothingOfThisHostElsewhere(t *testing.T) {
-	o := &launchSpec{ownership: container.NewKeys().Own(t.TempDir(), "k")}
+	o := &launchSpec{ownership: container.NewKeys(nil).Own(t.TempDir(), "k")}
 	o.hello.ControlSocket, o.hello.Lease, o.hello.Secret = "/s", time.Hour, []byte("x")
 	o.container.Mounts = []driver.Mount{{Target: "/a"}, {Target: container.ControlFolder}, {Kind: driver.Volume, Target: "/b"}}
 	o.dropControlSocket()

@@ -203,8 +203,8 @@ func (l *Link) checked(err error) error {
 }
 
 // Renew sets how long background commands outlive the host from now on. A failure closes the link.
-func (l *Link) Renew(lease time.Duration) {
-	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
+func (l *Link) Renew(r frame.RenewBody) {
+	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(r)})
 }
 
 // Pause makes the supervisor stop or resume the processes inside. A failure closes the link.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ const (
 // adoptAll adopts the containers that an earlier process of this instance has left with background commands. If there is anything wrong
 // with one, it is left and therefore removed.
 func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive map[string]bool) {
+	if r.config.Registry != nil {
+		r.takeAll(ctx)
+		return
+	}
 	keys, err := container.RecordKeys(r.config.Run)
 	if err != nil {
 		r.log.Warn("cannot list records", "error", err)
@@ -59,6 +64,66 @@ func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive m
 }
 
 var errNotThere = errors.New("the container is gone")
+
+// takeAll has the sessions take over what is in the registry and no other host works with.
+func (r *Reconciler) takeAll(ctx context.Context) {
+	all, err := r.config.Registry.List(ctx, "")
+	if err != nil {
+		if ctx.Err() == nil {
+			r.log.Warn("cannot list the sandboxes that other hosts have left", "error", err)
+		}
+		return
+	}
+	all = slices.DeleteFunc(all, func(left container.Registered) bool {
+		return !left.Free || left.Foreign || r.config.Keys.Holds(left.Key)
+	})
+	_ = reaper.Each(all, func(left container.Registered) error {
+		if err := r.config.Sessions.TakeOver(ctx, left.Record); err != nil && ctx.Err() == nil {
+			r.log.Warn("cannot take a sandbox over", "session", left.Session, "sandbox", left.Sandbox, "error", err)
+		}
+		return nil
+	})
+}
+
+// TakeOver returns the container of a record in the registry, for which this host owns the conversation. A container that is gone, or that
+// cannot be used any more, is removed with its record; while the engine does not answer both are left for the next attempt.
+func (r *Reconciler) TakeOver(ctx context.Context, left container.Record) (*container.Container, error) {
+	owned, err := r.config.Driver.List(ctx, left.Instance)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.config.Keys.Take(ctx, r.config.Run, left)
+	if err != nil {
+		return nil, err
+	}
+	left.Epoch = o.Epoch()
+	want, err := r.wanted(ctx, left, driver.OwnedBy(left.Instance, owned))
+	if err == nil {
+		left.Spec = want
+		var c *container.Container
+		within, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not answer"))
+		defer cancel()
+		if c, err = r.dial(within, left, o); err == nil {
+			r.log.Info("took over a sandbox", "session", left.Session, "sandbox", left.Sandbox, "container", c.ID(), "epoch", left.Epoch, "processes", len(c.List()))
+			return c, nil
+		}
+		if within.Err() != nil && ctx.Err() == nil {
+			err = context.Cause(within)
+		}
+	}
+	if errors.Is(err, frame.ErrTaken) || ctx.Err() != nil {
+		o.Forsake() // the record stays, for the host that has it or the next attempt
+		return nil, err
+	}
+	if !errors.Is(err, errNotThere) {
+		if failed := r.config.Driver.Remove(context.WithoutCancel(ctx), left.Container); failed != nil {
+			o.Forsake()
+			return nil, errors.Join(err, failed)
+		}
+	}
+	o.End()
+	return nil, fmt.Errorf("it is lost: %w", err)
+}
 
 // adopt gives the container of a record to its session again.
 func (r *Reconciler) adopt(ctx context.Context, left container.Record, owned []driver.Owned) error {
@@ -155,7 +220,7 @@ func (r *Reconciler) claim(left container.Record) (o *container.Ownership, socke
 
 // dial connects to a supervisor that listens. It first ends the connection to the host before.
 func (r *Reconciler) dial(ctx context.Context, left container.Record, o *container.Ownership) (*container.Container, error) {
-	conn, _, err := o.Dial(ctx, r.config.Driver, r.config.Instance, left.Container)
+	conn, _, err := o.Dial(ctx, r.config.Driver, cmp.Or(left.Instance, r.config.Instance), left.Container)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ type Launcher interface {
 type Sessions interface {
 	// Adopt gives a session the container of a record. It reports false if the session has another one already.
 	Adopt(r container.Record, c *container.Container) bool
+	// TakeOver gives a session the container of a record in the registry, if this host can own its conversation.
+	TakeOver(ctx context.Context, r container.Record) error
 	// Forget ends a session's containers and removes its own volumes.
 	Forget(ctx context.Context, session message.WorkspaceKey) error
 }
@@ -64,12 +66,13 @@ type Reconciler struct {
 	config  Config
 	log     *slog.Logger
 	tidying chan struct{} // holds a token while a reconciliation runs
+	look    chan struct{} // buffered
 	doubled sync.Once     // for the warning that another host has the instance's name
 }
 
 // New returns a Reconciler. It does not contact the engine.
 func New(c Config) *Reconciler {
-	return &Reconciler{config: c, log: c.Log, tidying: make(chan struct{}, 1)}
+	return &Reconciler{config: c, log: c.Log, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 }
 
 // HostCallPrefix begins the name of the folder of a bridged call that runs on this machine, followed by the name of the process and a
@@ -86,17 +89,20 @@ const (
 // Reconcile adopts the containers with background processes that an earlier process has left within their lease, and removes everything
 // else that nobody holds.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
-	_, err := r.tidy(ctx, r.adoptAll)
+	_, err := r.tidy(ctx, r.adoptAll, r.registered)
 	return err
 }
 
-// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
-func (r *Reconciler) Prune(ctx context.Context) ([]driver.Owned, error) {
-	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {})
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers. It leaves those with the keys in
+// others, which other hosts have.
+func (r *Reconciler) Prune(ctx context.Context, others map[string]bool) ([]driver.Owned, error) {
+	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {}, func(context.Context) (map[string]bool, error) { return others, nil })
 }
 
-// tidy lists what the instance has, lets adopt adopt what it can, and removes the rest.
-func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool)) ([]driver.Owned, error) {
+// tidy lists what the instance has, lets adopt adopt what it can, and removes the rest, except what is registered then.
+func (r *Reconciler) tidy(
+	ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool), registered func(context.Context) (map[string]bool, error),
+) ([]driver.Owned, error) {
 	select {
 	case r.tidying <- struct{}{}:
 		defer func() { <-r.tidying }()
@@ -113,8 +119,25 @@ func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []dri
 	}
 	owned = driver.OwnedBy(r.config.Instance, owned)
 	adopt(ctx, owned, alive)
-	left, err := r.removeLeftovers(ctx, owned, alive)
-	return left, errors.Join(err, r.removeExpired(ctx), r.clearEphemeral(ctx, alive), r.clearOwners(owned), r.clearFolders(alive))
+	kept, err := registered(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for the sandboxes that other hosts have: %w", err)
+	}
+	left, err := r.removeLeftovers(ctx, owned, alive, kept)
+	return left, errors.Join(err, r.removeExpired(ctx), r.clearEphemeral(ctx, alive), r.clearOwners(owned), r.clearFolders(alive, kept))
+}
+
+// registered returns the keys of the containers that are in the registry: a host has them or may take them.
+func (r *Reconciler) registered(ctx context.Context) (map[string]bool, error) {
+	if r.config.Registry == nil {
+		return nil, nil
+	}
+	all, err := r.config.Registry.List(ctx, "")
+	kept := make(map[string]bool, len(all))
+	for _, left := range all {
+		kept[left.Key] = true
+	}
+	return kept, err
 }
 
 // isOfACopy reports whether a container seems to belong to a copy of this instance. It cannot be known here whether such a container is in
@@ -130,8 +153,8 @@ func (r *Reconciler) isAdopted(key string, alive map[string]bool) bool {
 	return err == nil && alive[left.Owner]
 }
 
-// removeLeftovers removes the containers that no living process holds.
-func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, alive map[string]bool) ([]driver.Owned, error) {
+// removeLeftovers removes the containers that no living process holds, and that are not kept.
+func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, alive, kept map[string]bool) ([]driver.Owned, error) {
 	var left []driver.Owned
 	for _, c := range owned {
 		if r.isOfACopy(c) {
@@ -141,7 +164,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, 
 			})
 			continue
 		}
-		if key := c.Labels[driver.LabelKey]; !r.config.Keys.Holds(key) && !alive[c.Labels[driver.LabelHost]] && !r.isAdopted(key, alive) {
+		if key := c.Labels[driver.LabelKey]; !kept[key] && !r.config.Keys.Holds(key) && !alive[c.Labels[driver.LabelHost]] && !r.isAdopted(key, alive) {
 			left = append(left, c)
 		}
 	}
@@ -209,7 +232,7 @@ func expired(labels map[string]string, now time.Time) bool {
 }
 
 // clearFolders removes the control sockets, slots and records of dead processes.
-func (r *Reconciler) clearFolders(alive map[string]bool) error {
+func (r *Reconciler) clearFolders(alive, kept map[string]bool) error {
 	var all error
 	folders, err := filepath.Glob(filepath.Join(r.config.Run, container.ControlPrefix+"*"))
 	all = errors.Join(all, err)
@@ -227,15 +250,15 @@ func (r *Reconciler) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, removeall.Folder(folder))
 		}
 	}
-	return errors.Join(all, r.config.Workspaces.ClearSlots(alive), r.config.ProxyCAs.Clear(alive, time.Now()), r.clearRecords(alive), r.clearDisks())
+	return errors.Join(all, r.config.Workspaces.ClearSlots(alive), r.config.ProxyCAs.Clear(alive, time.Now()), r.clearRecords(alive), r.clearDisks(kept))
 }
 
 // clearDisks removes what is known of the disks of containers that nobody can adopt any more.
-func (r *Reconciler) clearDisks() error {
+func (r *Reconciler) clearDisks(kept map[string]bool) error {
 	states, all := filepath.Glob(filepath.Join(r.config.Run, wssync.OwnPrefix+"*"))
 	for _, state := range states {
 		key := strings.TrimPrefix(filepath.Base(state), wssync.OwnPrefix)
-		if _, err := os.Stat(container.RecordPath(r.config.Run, key)); errors.Is(err, fs.ErrNotExist) && !r.config.Keys.Holds(key) {
+		if _, err := os.Stat(container.RecordPath(r.config.Run, key)); errors.Is(err, fs.ErrNotExist) && !kept[key] && !r.config.Keys.Holds(key) {
 			all = errors.Join(all, os.Remove(state))
 		}
 	}
@@ -254,14 +277,29 @@ func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	return all
 }
 
+// LookSoon has Run take over what other hosts have left.
+func (r *Reconciler) LookSoon() {
+	select {
+	case r.look <- struct{}{}:
+	default:
+	}
+}
+
 // Run reconciles soon, and then repeatedly until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) {
 	pause := reconcileSoon
-	for {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
+	for next := time.After(pause); ; next = time.After(pause) {
+		for waiting := true; waiting; {
+			select {
+			case <-next:
+				waiting = false
+			case <-r.look:
+				if r.config.Registry != nil {
+					r.takeAll(ctx)
+				}
+			case <-ctx.Done():
+				return
+			}
 		}
 		if err := r.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot clean up sandboxes; trying again", "error", err)

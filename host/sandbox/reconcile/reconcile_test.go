@@ -2,12 +2,14 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
@@ -46,7 +48,7 @@ func TestWhatIsALeftover(t *testing.T) {
 		return m
 	}
 	here, beside := member(), member()
-	keys := container.NewKeys()
+	keys := container.NewKeys(nil)
 	defer keys.Hold("held")()
 	yesterday := time.Now().Add(-24 * time.Hour).UTC().Format(time.RFC3339)
 	d := &listing{}
@@ -54,6 +56,7 @@ func TestWhatIsALeftover(t *testing.T) {
 		"left":         {driver.LabelInstance: "i", driver.LabelHost: "gone", driver.LabelPlace: here.Place()},
 		"held":         {driver.LabelInstance: "i", driver.LabelHost: here.ID(), driver.LabelPlace: here.Place(), driver.LabelKey: "held"},
 		"beside":       {driver.LabelInstance: "i", driver.LabelHost: beside.ID(), driver.LabelPlace: here.Place()},
+		"taken over":   {driver.LabelInstance: "i", driver.LabelHost: "gone", driver.LabelPlace: here.Place(), driver.LabelKey: "theirs"},
 		"others":       {driver.LabelInstance: "j", driver.LabelHost: "gone", driver.LabelPlace: here.Place()},
 		"unlabelled":   {},
 		"a copy's":     {driver.LabelInstance: "i", driver.LabelHost: "gone", driver.LabelPlace: "elsewhere"},
@@ -63,12 +66,15 @@ func TestWhatIsALeftover(t *testing.T) {
 	}
 	r := reconcile.New(reconcile.Config{
 		Installation: launch.Installation{
-			Driver: d, Instance: "i", Run: run, WorkspaceRoot: t.TempDir(), MaxAge: time.Hour, Host: here, Keys: keys, Log: slog.New(slog.DiscardHandler),
+			Driver: d, Instance: "i", Run: run, Registry: away{}, WorkspaceRoot: t.TempDir(), MaxAge: time.Hour, Host: here, Keys: keys, Log: slog.New(slog.DiscardHandler),
 			Workspaces: workspace.New(workspace.Config{Path: t.TempDir(), Instance: "i", Host: here, Holds: workspace.NewHolds()}),
 		},
 		ProxyCAs: proxyca.New(run),
 	})
-	listed, err := r.Prune(t.Context())
+	if err := r.Reconcile(t.Context()); !errors.Is(err, errAway) || len(d.removed) > 0 {
+		t.Errorf("without the registry %q were removed (%v)", d.removed, err)
+	}
+	listed, err := r.Prune(t.Context(), map[string]bool{"theirs": true})
 	if err != nil || len(listed) != 2 {
 		t.Errorf("listed %v (%v)", listed, err)
 	}
@@ -76,4 +82,13 @@ func TestWhatIsALeftover(t *testing.T) {
 	if want := []string{"a copy's old", "left"}; !slices.Equal(d.removed, want) {
 		t.Errorf("removed %q, want %q", d.removed, want)
 	}
+}
+
+var errAway = errors.New("it is away")
+
+// away is a registry that does not answer.
+type away struct{ container.Registry }
+
+func (away) List(context.Context, message.WorkspaceKey) ([]container.Registered, error) {
+	return nil, errAway
 }

@@ -21,6 +21,7 @@ type lease struct {
 
 	mu      sync.Mutex
 	length  time.Duration // 0: we end with the host
+	keep    bool          // we outlast the host even without background commands
 	silence time.Duration
 	over    bool
 }
@@ -78,7 +79,7 @@ func (l *lease) renew(body []byte) error {
 	defer l.mu.Unlock()
 	l.silence = 0
 	if l.secret != nil {
-		l.length = b.Lease
+		l.length, l.keep = b.Lease, b.Keep
 	}
 	return nil
 }
@@ -88,6 +89,13 @@ func (l *lease) holds() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.length > 0 && !l.over
+}
+
+// keeps reports whether we outlive the host even without background commands.
+func (l *lease) keeps() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keep && l.length > 0 && !l.over
 }
 
 // revive restarts the lease for a host that has returned, unless it has expired.

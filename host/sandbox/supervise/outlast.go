@@ -24,12 +24,13 @@ const (
 	adoptTimeout = 5 * time.Second
 )
 
-// outlast continues without the host, for the sake of background commands, until another host takes over, and returns its frames. It
-// returns nil if there are no such commands, or no host came within the lease.
+// outlast continues without the host, for the sake of background commands or because the host wanted it, until another host takes over, and
+// returns its frames. It returns nil if there is no reason to, or no host came within the lease.
 func (s *supervisor) outlast() *incoming {
-	worth := s.lease.holds() && s.atWork()
+	keeps := s.lease.keeps()
+	worth := keeps || s.lease.holds() && s.atWork()
 	s.part()
-	if !worth || !s.settle() || len(s.background()) == 0 {
+	if !worth || !s.settle() || !keeps && len(s.background()) == 0 {
 		return nil
 	}
 	var host io.ReadWriteCloser

@@ -143,9 +143,19 @@ const (
 )
 
 // Begin synchronises both before the first command of a container runs.
-func (c *Syncer) Begin(ctx context.Context, v Volume) error {
+func (c *Syncer) Begin(ctx context.Context, v Volume) error { return c.begin(ctx, v, false) }
+
+// Adopt is Begin for a container with which another host has worked. If this host has never known its state, everything inside is taken for
+// changed by commands, so that it wins; what is only on this host comes to it.
+func (c *Syncer) Adopt(ctx context.Context, v Volume) error { return c.begin(ctx, v, true) }
+
+func (c *Syncer) begin(ctx context.Context, v Volume, adopt bool) error {
 	return c.locked(ctx, func(ctx context.Context, home fsroot.Tree) error {
-		if !c.readOnly && c.recall() {
+		known := c.recall()
+		if adopt && !known && !c.readOnly {
+			c.known, known = map[string]frame.Record{}, true
+		}
+		if !c.readOnly && known {
 			if err := c.fetch(ctx, v, home); err != nil {
 				return err
 			}

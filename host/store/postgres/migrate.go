@@ -16,7 +16,7 @@ import (
 //
 // While one host is upgraded after the other, the hosts of two versions write to one schema. So a migration only adds what the version
 // before does not see: tables, columns with defaults, indexes. A column that is no longer used is removed by a migration of a later version,
-// when no host of a version that uses it can be left.
+// when no host of a version that uses it can be left; that migration sets written_by.oldest to the first version that does not use it.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -32,8 +32,16 @@ func scripts() []fs.DirEntry {
 // NewestSchema returns the version of the schema that this Flynn writes.
 func NewestSchema() int { return len(scripts()) }
 
-// newer returns the error of a store that a newer Flynn has written.
+// newer returns the error of a store that a newer Flynn has written so that this one cannot work with it.
 func newer(s sqlstore.Stamp) error {
+	if s.Oldest <= NewestSchema() {
+		return nil
+	}
+	return strictlyNewer(s)
+}
+
+// strictlyNewer returns the error of a store that has what this Flynn does not know.
+func strictlyNewer(s sqlstore.Stamp) error {
 	return s.Newer(NewestSchema(), "restore a dump from before the upgrade")
 }
 
@@ -47,8 +55,14 @@ func stampOf(ctx context.Context, db querier) (s sqlstore.Stamp, err error) {
 	if err := db.QueryRow(ctx, "SELECT to_regclass('written_by') IS NOT NULL").Scan(&there); err != nil || !there {
 		return s, err
 	}
-	err = db.QueryRow(ctx, "SELECT schema, version FROM written_by").Scan(&s.Schema, &s.Writer)
+	// The column came with a later migration than the table.
+	err = db.QueryRow(ctx, "SELECT schema, version, coalesce(CAST(to_jsonb(w)->>'oldest' AS BIGINT), schema) FROM written_by w").Scan(&s.Schema, &s.Writer, &s.Oldest)
 	return s, err
+}
+
+// settled reports whether there is nothing to do about a store: this Flynn has written it, or a newer one that lets this one work with it.
+func settled(s sqlstore.Stamp) bool {
+	return s.Schema > NewestSchema() || s.Schema == NewestSchema() && s.Writer == buildinfo.Version()
 }
 
 // migrate applies the missing migrations in one transaction, and records which Flynn writes the store. Two hosts that start together do so
@@ -58,7 +72,7 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 	if err == nil {
 		err = newer(s)
 	}
-	if err != nil || s == (sqlstore.Stamp{Schema: len(scripts()), Writer: buildinfo.Version()}) {
+	if err != nil || settled(s) {
 		return err
 	}
 	tx, err := conn.Begin(ctx)
@@ -72,7 +86,7 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 	if s, err = stampOf(ctx, tx); err == nil { // another host may have been faster
 		err = newer(s)
 	}
-	if err != nil {
+	if err != nil || settled(s) {
 		return err
 	}
 	for i, f := range scripts()[s.Schema:] {

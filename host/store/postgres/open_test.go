@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
+	"github.com/flynnhost/flynn/host/store/sqlstore"
 )
 
 func TestErrorsSayTheNextStep(t *testing.T) {
@@ -24,7 +26,7 @@ func TestErrorsSayTheNextStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	server.Exec(t, newer, "UPDATE written_by SET schema = 99, version = E'v9\\x1b[31m'")
+	server.Exec(t, newer, "UPDATE written_by SET schema = 99, oldest = 99, version = E'v9\\x1b[31m'")
 	taken := server.Database(t)
 	server.Exec(t, taken, "CREATE TABLE inbox (id int)")
 	as := func(user, database string) string {
@@ -59,6 +61,39 @@ func TestErrorsSayTheNextStep(t *testing.T) {
 	}
 }
 
+// A host that was not upgraded yet starts on the schema of a newer one that only added to it, and leaves its stamp. A copy of the tables refuses it.
+func TestAnOlderHostStartsBesideNewerOnes(t *testing.T) {
+	server := postgrestest.Shared(t)
+	name := server.Database(t)
+	at := Address{server.URL(name), "DB"}
+	s, err := Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	server.Exec(t, name, fmt.Sprintf("ALTER TABLE halt ADD COLUMN later TEXT NOT NULL DEFAULT 'x'; UPDATE written_by SET schema = %d, version = 'v9', oldest = %d", NewestSchema()+1, NewestSchema()))
+	for range 2 {
+		if s, err = Open(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	if r, err := OpenReader(t.Context(), at); err != nil {
+		t.Errorf("a reader: %v", err)
+	} else {
+		r.Close()
+	}
+	if is, err := ReadStamp(t.Context(), at); err != nil || is.Schema != NewestSchema()+1 || is.Writer != "v9" {
+		t.Errorf("the stamp is %+v (%v)", is, err)
+	}
+	for _, create := range []bool{false, true} {
+		if tables, err := OpenTables(t.Context(), at, create); !errors.Is(err, sqlstore.ErrNewer) {
+			tables.Close()
+			t.Errorf("tables, create %v: %v", create, err)
+		}
+	}
+}
+
 func TestTwoHostsAreRefused(t *testing.T) {
 	server := postgrestest.Shared(t)
 	for name, url := range map[string]func(string) string{"direct": server.URL, "pooled": server.Pooler(t)} {
@@ -86,6 +121,29 @@ func TestTwoHostsAreRefused(t *testing.T) {
 			}
 			s.Close()
 		})
+	}
+}
+
+func TestSandboxesOfOtherHosts(t *testing.T) {
+	server := postgrestest.Shared(t)
+	at := Address{server.URL(server.Database(t)), "DB"}
+	s, err := Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AddSandbox(t.Context(), store.Sandbox{Key: "k", Workspace: "w", Conversation: "c", Record: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for host, want := range map[string]bool{store.DefaultHost: false, "b": true} {
+		if others, err := r.SandboxesOfOthers(t.Context(), host); err != nil || others["k"] != want || len(others) > 1 {
+			t.Errorf("for host %s: %v (%v)", host, others, err)
+		}
 	}
 }
 

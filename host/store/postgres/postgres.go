@@ -196,7 +196,8 @@ func OpenTables(ctx context.Context, a Address, create bool) (*Tables, error) {
 		t.Conn = t.session.conn
 		if create {
 			err = migrate(ctx, t.Conn)
-		} else {
+		}
+		if err == nil {
 			err = present(ctx, t.Conn)
 		}
 	}
@@ -217,7 +218,7 @@ func OpenTables(ctx context.Context, a Address, create bool) (*Tables, error) {
 func present(ctx context.Context, db querier) error {
 	s, err := stampOf(ctx, db)
 	if err == nil {
-		err = newer(s)
+		err = strictlyNewer(s)
 	}
 	if err == nil && s.Schema < len(scripts()) {
 		err = fmt.Errorf("it has schema version %d, and this flynn has %d: start this flynn with it once, which updates it", s.Schema, len(scripts()))

@@ -135,13 +135,18 @@ func (s *Store) Remove(ctx context.Context, host string) error {
 	return nil
 }
 
-// Hosts implements store.Members.
-func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
+// alive selects rows h of hosts that are alive now.
+func (s *Store) alive() string {
 	now := fmt.Sprint(time.Now().UnixNano())
 	if s.read.Dialect() == Postgres {
 		now = postgresNow
 	}
-	alive := "(h.expires > " + now + " AND (h.gone = 0 OR h.gone > " + now + "))"
+	return "(h.expires > " + now + " AND (h.gone = 0 OR h.gone > " + now + "))"
+}
+
+// Hosts implements store.Members.
+func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
+	alive := s.alive()
 	hosts, err := list(ctx, s.read, func(scan func(...any) error) (h store.HostState, err error) {
 		var since int64
 		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)

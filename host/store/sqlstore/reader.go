@@ -9,11 +9,13 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// The first schema versions with the data for replays and the tables of shadow policies, with notes of persons, and with mended notes.
+// The first schema versions with the data for replays and the tables of shadow policies, with notes of persons, with mended
+// notes, and with records of sandboxes.
 const (
-	replayVersion = 3
-	notesVersion  = 10
-	mendedVersion = 25
+	replayVersion    = 3
+	notesVersion     = 10
+	mendedVersion    = 25
+	sandboxesVersion = 29
 )
 
 // Reader reads the store of a host that may be running. It takes no lock, changes no schema and writes nothing.

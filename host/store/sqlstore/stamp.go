@@ -10,6 +10,7 @@ import (
 // Stamp says who has written a store.
 type Stamp struct {
 	Schema int    // its version; 0 for a store that does not exist yet
+	Oldest int    // the oldest version whose Flynn can work with it beside others, in Postgres
 	Writer string // the version of Flynn that wrote last; "" if it is not recorded
 }
 

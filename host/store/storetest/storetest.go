@@ -129,6 +129,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a host whose digests differ gets no keys", differs},
 		{"only a dead host is removed", removals},
 		{"what dead hosts lose is recorded", takeovers},
+		{"sandboxes are taken over by the host of their conversation", sandboxes},
+		{"the host of a workspace is known", workspaces},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, shared) })
 	}

@@ -114,12 +114,14 @@ type site struct {
 	cmd  *exec.Cmd
 	log  *safeBuffer
 	url  string
+	// program is that of the host and of subcommands.
+	program string
 }
 
 // newSite writes flynn.toml. %DIR% and %BIN% in it stand for the site's folder and that of the programs.
 func newSite(t testing.TB, config string) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), port: freePort(t), log: &safeBuffer{}}
+	s := &site{t: t, dir: t.TempDir(), port: freePort(t), log: &safeBuffer{}, program: filepath.Join(bin(t), "flynn")}
 	s.write("flynn.toml", config)
 	t.Cleanup(func() {
 		s.stop()
@@ -162,7 +164,7 @@ func (s *site) write(name, text string) {
 // start starts the host and waits until it is ready.
 func (s *site) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(filepath.Join(bin(s.t), "flynn"), "--config", filepath.Join(s.dir, "flynn.toml"), "serve")
+	s.cmd = exec.Command(s.program, "--config", filepath.Join(s.dir, "flynn.toml"), "serve")
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -215,7 +217,7 @@ func (s *site) kill() {
 func (s *site) flynn(stdin string, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin(s.t), "flynn"), append([]string{"--config", filepath.Join(s.dir, "flynn.toml")}, args...)...)
+	cmd := exec.CommandContext(ctx, s.program, append([]string{"--config", filepath.Join(s.dir, "flynn.toml")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Dir = root
 	var o, e bytes.Buffer
