@@ -88,6 +88,7 @@ func (r *Runner) resume(
 	log := r.cfg.Log.With("turn", it.Turn.ID)
 	if len(it.Rows) == 0 { // unreachable: the rows end with the turn
 		log.Error("turn has no message to answer")
+		r.holdings.doubt(store.ConversationOwner(it.Turn.ConversationKey()))
 		return nil
 	}
 	a, ok := gen.Agents[it.Turn.Agent]

@@ -42,6 +42,9 @@ type holdings struct {
 // is on its way into the queue.
 type holding struct {
 	known map[int64]bool // messages that have been in the queue
+	// doubted is true if the store has to be looked at again: something was settled there that this host took for open. What was to be done together
+	// with that may not be done.
+	doubted bool
 }
 
 // maxKnown bounds the messages that a holding remembers. The oldest are forgotten first; they have long been answered.
@@ -76,6 +79,22 @@ func (t *holdings) begin(key store.OwnerKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.by[key] = &holding{known: map[int64]bool{}}
+}
+
+// doubt has the store looked at again for the work of a conversation.
+func (t *holdings) doubt(key store.OwnerKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v := t.by[key]; v != nil {
+		v.doubted = true
+	}
+}
+
+func (t *holdings) doubts(key store.OwnerKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.by[key]
+	return v != nil && v.doubted
 }
 
 // filter removes the items of a conversation that do not belong into its queue, and puts the others in order: what was found in the store may
@@ -173,8 +192,17 @@ func (r *Runner) owned(ctx context.Context, scope string, items []Item, work fun
 		return items
 	}
 	defer done()
+	if !began && !child && r.holdings.doubts(key) {
+		if err := recover(held); err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Log.Error("cannot look for the work of a conversation; trying again", "key", key, "error", err)
+				pause(ctx)
+			}
+			return items
+		}
+	}
 	if began {
-		return items // what another host has left is in the queue now
+		return others(items, key) // all that is open is in the queue now
 	}
 	if !child {
 		if items = r.holdings.filter(key, items); len(items) == 0 || items[0].Alone != nil || items[0].owner() != key {
@@ -187,6 +215,9 @@ func (r *Runner) owned(ctx context.Context, scope string, items []Item, work fun
 	rest = work(held, slices.Clone(items))
 	if !child {
 		r.holdings.keep(key, rest)
+		if r.holdings.doubts(key) {
+			r.cfg.Queue.Push(items[0].look())
+		}
 	}
 	if held.Err() != nil && ctx.Err() == nil {
 		return others(items, key)
@@ -283,16 +314,21 @@ func (r *Runner) Look(ctx context.Context, written []store.OwnerKey, all bool) (
 			continue
 		}
 		seen[key] = true
-		row := it.Row
-		if it.Turn != nil {
-			row.Message = message.Message{Channel: it.Turn.Channel, Conversation: it.Turn.Conversation}
-		}
-		if len(it.Rows) > 0 {
-			row = it.Rows[0]
-		}
-		r.cfg.Queue.Push(Item{Row: row, Look: true})
+		r.cfg.Queue.Push(it.look())
 	}
 	return looked, nil
+}
+
+// look returns an item that has the host look for work in the conversation of another one.
+func (it Item) look() Item {
+	row := it.Row
+	if it.Turn != nil {
+		row.Message = message.Message{Channel: it.Turn.Channel, Conversation: it.Turn.Conversation}
+	}
+	if len(it.Rows) > 0 {
+		row = it.Rows[0]
+	}
+	return Item{Row: row, Look: true}
 }
 
 // alone owns everything.

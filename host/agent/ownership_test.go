@@ -59,8 +59,11 @@ func TestWhatAnotherHostHasLeftComesFirst(t *testing.T) {
 	left := row("#c", "left")
 	look := left
 	look.Look = true
-	third, other, fourth := row("#c", "third"), row("#d", "other"), row("#c", "fourth")
-	came := []Item{third, other, {Alone: func() {}}, look, fourth}
+	third, fourth := row("#c", "third"), row("#c", "fourth")
+	stale := row("#c", "answered") // by another host, while this one waited
+	if err := cfg.Store.SetInbox(t.Context(), stale.Row.ID, mailbox.InboxDropped, ""); err != nil {
+		t.Fatal(err)
+	}
 	var order []string
 	work := func(_ context.Context, items []Item) []Item {
 		for _, it := range items {
@@ -68,14 +71,19 @@ func TestWhatAnotherHostHasLeftComesFirst(t *testing.T) {
 		}
 		return nil
 	}
-	rest := r.owned(t.Context(), "irc:#c", came, work)
-	if len(order) > 0 || len(rest) != len(came) {
-		t.Fatalf("worked on %q before what is in the store was in the queue", order)
+	if rest := r.owned(t.Context(), "irc:#c", []Item{stale, third, look, fourth}, work); len(order) > 0 || len(rest) > 0 {
+		t.Fatalf("worked on %q before what is in the store was in the queue, %d items are left", order, len(rest))
 	}
 	queue = append([]Item{{Turn: &turnlog.Turn{ID: "t", Channel: "irc", Conversation: message.Conversation{ID: "#c"}}}}, queue...)
-	r.owned(t.Context(), "irc:#c", append(rest, queue...), work)
-	if want := []string{"", "other", "", "left", "third", "fourth"}; !slices.Equal(order, want) { // the turn, and what stands alone, have no text
+	r.owned(t.Context(), "irc:#c", append([]Item{queue[3], queue[1]}, queue[0], queue[2]), work)
+	if want := []string{"", "left", "third", "fourth"}; !slices.Equal(order, want) { // the turn has no text
 		t.Errorf("%q, want %q", order, want)
+	}
+	// A turn that finds something settled has the store looked at again.
+	queue = nil
+	r.holdings.doubt(store.ConversationOwner("irc:#c"))
+	if r.owned(t.Context(), "irc:#c", []Item{look}, work); len(order) != 4 || len(queue) != 3 || r.holdings.doubts(store.ConversationOwner("irc:#c")) {
+		t.Errorf("%d items are found again, worked on %q", len(queue), order)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
@@ -34,7 +35,8 @@ type recorder struct {
 	state     transcript.State
 	pending   turnlog.Commit // the next one
 	held      *held
-	taskUsage taskUsage // model usage of the host itself
+	taskUsage taskUsage   // model usage of the host itself
+	settled   atomic.Bool // a commit has found the turn or a message of it settled
 }
 
 // step adds a step to the next commit.
@@ -95,7 +97,11 @@ func (r *recorder) complete() {
 func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 	for {
 		err := r.store.CommitTurn(context.WithoutCancel(ctx), c)
-		if err == nil || store.Settled(err) {
+		if err == nil {
+			return nil
+		}
+		if store.Settled(err) {
+			r.settled.Store(true)
 			return err
 		}
 		r.log.Error("cannot commit turn; trying again", "turn", c.Turn.ID, "error", err)

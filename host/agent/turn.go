@@ -83,6 +83,11 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r mailbox.InboxRow) bool { return r.Message.Cut })
 	t.time = stopwatch.Start(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.Stop()
+	defer func() {
+		if t.settled.Load() {
+			t.holdings.doubt(store.ConversationOwner(t.row.ConversationKey()))
+		}
+	}()
 	defer t.settleFiles(ctx)
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
