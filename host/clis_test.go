@@ -198,7 +198,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 	dir := t.TempDir()
 	s := cliHost(t, dir, "")
 	s.sweepVolumes(engine)
-	events, leave := s.host.broker.Subscribe(gateway.ChannelWeb, "c")
+	_, events, leave := s.host.broker.Watch(gateway.ChannelWeb, "c")
 	defer leave()
 
 	s.expect(s.ask("first"), "message 1 in /workspace: first")

@@ -68,7 +68,7 @@ func (h *Host) status() backend.Status {
 }
 
 func (h *Host) cluster() backend.Cluster {
-	return backend.Cluster{Store: h.store, Member: h.member, Listens: h.gateway, Current: h.now, Policies: h.policies, Log: h.log}
+	return backend.Cluster{Store: h.store, Member: h.member, Listens: h.gateway, Peers: h.peers, Current: h.now, Policies: h.policies, Log: h.log}
 }
 
 func (h *Host) usage() backend.Usage {

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/cluster"
+	"github.com/flynnhost/flynn/host/cluster/peers"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -100,6 +101,7 @@ type Host struct {
 	store     store.Store
 	member    *cluster.Member // of the hosts that share the store
 	uptake    *cluster.Uptake
+	peers     *peers.Network
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler

@@ -93,7 +93,7 @@ var inner = map[string][]string{
 	"host/sandbox/link":     {"host/sandbox/machine", "host/sandbox/frame"},
 	"host/sandbox/pool":     {},
 	"host/sandbox/driver":   {"host/sandbox/frame", "host/sandbox/image", "host/sandbox/machine"},
-	"host/sandbox/resume":   {"host/sandbox/frame", "sdk/backoff"},
+	"host/sandbox/resume":   {"host/internal/selfsigned", "host/sandbox/frame", "sdk/backoff"},
 	"host/sandbox/executor": {"host/sandbox/archive", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine"},
 	"host/sandbox/spec": {
 		"host/internal/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/image", "host/sandbox/mounts",

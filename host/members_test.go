@@ -31,13 +31,14 @@ import (
 
 // pair is two hosts that share a store.
 type pair struct {
-	t     *testing.T
-	dir   string // of the store, in SQLite
-	url   string // of the store, in Postgres
-	more  string // of the configuration
-	model *gatedModel
-	sent  sentLog
-	hosts map[string]*member
+	t         testing.TB
+	dir       string // of the store, in SQLite
+	url       string // of the store, in Postgres
+	more      string // of the configuration
+	clustered string // of [cluster], in Postgres
+	model     *gatedModel
+	sent      sentLog
+	hosts     map[string]*member
 }
 
 // member is one of the hosts.
@@ -184,7 +185,7 @@ func (p *pair) start(name string) *member {
 	path := filepath.Join(dir, "flynn.toml")
 	shared := ""
 	if p.url != "" {
-		shared = "url_env = \"FLYNN_STORE\"\n[cluster]\nhost = \"" + name + "\"\n"
+		shared = "url_env = \"FLYNN_STORE\"\n[cluster]\nhost = \"" + name + "\"\n" + p.clustered
 	}
 	text := "[store]\ndir = \"" + dir + "/s\"\n" + shared + "[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n" +
 		"[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"" + p.model.URL + "\"\n" +

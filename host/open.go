@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/cluster"
+	"github.com/flynnhost/flynn/host/cluster/peers"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -72,7 +73,11 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = h.openStore(ctx, c.Store); err != nil {
 		return err
 	}
-	h.member = cluster.New(cluster.Config{Owners: h.store, Version: h.version, Log: h.log})
+	if h.peers, err = peers.New(peers.Config{Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise, Store: h.store, Log: h.log}); err != nil {
+		return err
+	}
+	address, fingerprint := h.peers.Self()
+	h.member = cluster.New(cluster.Config{Owners: h.store, Version: h.version, Peer: address, Fingerprint: fingerprint, Log: h.log})
 	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Restart: h.restart, Recorder: backend.Edits{Store: h.store}, Log: h.log})
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
@@ -217,13 +222,8 @@ func (h *Host) wire(c *config.Config) {
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
 	h.runner.Arrive(h.arrivals)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:     h.store,
-		Admitter:  &h.current,
-		Strangers: h.pairings,
-		Takers:    takers{h.arrivals, h.notices},
-		MaxAge:    time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:       h.log,
-		Events:    &h.events,
+		Store: h.store, Admitter: &h.current, Strangers: h.pairings, Takers: takers{h.arrivals, h.notices}, MaxAge: time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log: h.log, Events: &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
 		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Leases: h.member, Access: h.current.Access, Log: h.log,
@@ -282,12 +282,7 @@ func (h *Host) openPairings(ctx context.Context) (err error) {
 // watch subscribes the observers of turns: live views, and the exporter of spans, which follows the configuration in force.
 func (h *Host) watch() {
 	event.On(&h.events, h.broker.Publish)
-	h.telemetry = telemetry.New(telemetry.Config{
-		Endpoint: h.current.Traces,
-		Trace:    explain.Reader{Store: h.store}.Explain,
-		Events:   &h.events,
-		Log:      h.log,
-	})
+	h.telemetry = telemetry.New(telemetry.Config{Endpoint: h.current.Traces, Trace: explain.Reader{Store: h.store}.Explain, Events: &h.events, Log: h.log})
 	event.On(&h.events, func(e agent.TurnEnded) {
 		if !e.WithParent && !e.Released {
 			h.telemetry.Offer(e.Turn)

@@ -66,7 +66,8 @@ func (h *Host) Run(ctx context.Context) error {
 	in.Go("digests", stop, func() error { return h.cluster().Run(ctx) })
 	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
-	in.Go("views of other hosts' turns", stop, func() error { return h.broker.Follow(ctx, h.feed, h.member, h.log) })
+	in.Go("views of other hosts' turns", stop, func() error { return h.broker.Follow(ctx, h.feed, h.member, h.peers, h.log) })
+	in.Go("way to other hosts", stop, func() error { return h.peers.Run(ctx, h.member, h.broker) })
 	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
 	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
 	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })
@@ -133,6 +134,7 @@ func (h *Host) close() error {
 	if h.hooks != nil {
 		h.hooks.Close() // as above
 	}
+	h.peers.Close()
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())
 	}

@@ -25,6 +25,7 @@ func (h *Host) subject() doctor.Subject {
 		Host: func(ctx context.Context) *doctor.Running {
 			return &doctor.Running{
 				Status: h.status().Status(ctx), Plugins: backend.Plugins{Host: h.plugins}.Plugins(ctx), Repeats: h.recent.Repeats(time.Now().Add(-rest.RepeatedWithin), rest.RepeatedAtLeast),
+				Cluster: h.cluster().Known(ctx),
 			}
 		},
 	}

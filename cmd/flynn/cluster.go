@@ -83,6 +83,9 @@ func clusterStatus(ctx context.Context, _ *cli.Command, c *config.Config, out *o
 		if h.Alive && h.Idle == "differs" {
 			out.line("%s gets no work: its configuration, policies or plugins differ. Give it those of the others, or run flynn cluster accept on it.", cell(h.Name))
 		}
+		if h.Reached == "no" {
+			out.line("%s does not answer this host at %s: %s. See its listen and advertise of [cluster], and the firewall between.", cell(h.Name), cell(h.Peer), cell(h.Unreached))
+		}
 	}
 	if len(s.Takeovers) == 0 {
 		return nil
@@ -108,6 +111,9 @@ func hostState(h gateway.ClusterHost) string {
 		word += ", " + h.Idle
 	} else if h.Alive && h.Differs {
 		word += ", differs from this one"
+	}
+	if h.Reached != "" {
+		word += map[string]string{"yes": ", reached", "no": ", not reached"}[h.Reached]
 	}
 	return word
 }

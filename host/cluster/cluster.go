@@ -49,7 +49,9 @@ type Config struct {
 	Term, Every, Reach time.Duration
 	// Address, Version and Digests are told to other hosts.
 	Address, Version, Digests string
-	Log                       *slog.Logger
+	// Peer and Fingerprint are where this host listens for others, and how it proves itself; see store.Lease.
+	Peer, Fingerprint string
+	Log               *slog.Logger
 	// Now returns the time of a clock that is never set, and that goes on while the machine is suspended; nil is that of package uptime.
 	Now func() time.Time
 }

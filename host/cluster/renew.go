@@ -79,7 +79,10 @@ func (m *Member) beat(ctx context.Context) (more bool, err error) {
 func (m *Member) lease() store.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return store.Lease{Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests, Heard: slices.Clone(m.heard)}
+	return store.Lease{
+		Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests,
+		Peer: m.cfg.Peer, Fingerprint: m.cfg.Fingerprint, Heard: slices.Clone(m.heard),
+	}
 }
 
 // news is what the host learns from a renewal.

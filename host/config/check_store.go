@@ -2,7 +2,11 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"regexp"
+	"strconv"
+	"strings"
 )
 
 // store reads the address of the database.
@@ -31,6 +35,7 @@ func (c *checker) cluster() {
 	if c.cfg.Store.URLEnv == "" {
 		c.report(at, "hosts can share a Postgres database, and this store is a file", `add url_env = "FLYNN_STORE" to [store], or remove [cluster]`)
 	}
+	c.peers(at, cl)
 	name, of := cl.Host, "it"
 	switch {
 	case cl.Host != "" && cl.HostEnv != "":
@@ -54,4 +59,42 @@ func (c *checker) cluster() {
 		c.report(at, fmt.Sprintf("%s is %q", of, name), fmt.Sprintf("want 1 to %d characters of a-z, 0-9 and -, beginning and ending with a letter or digit", maxHostName))
 	}
 	c.cfg.Store.Host = name
+}
+
+// peers checks where this host listens for others, and what they dial.
+func (c *checker) peers(at keyPath, cl Cluster) {
+	listens := c.endpoint(at.child("listen"), cl.Listen, 0)
+	switch {
+	case cl.Advertise != "" && cl.Listen == "":
+		c.report(at.child("advertise"), "listen is not set", `add listen = "0.0.0.0:7650", or remove advertise`)
+	case cl.Advertise != "":
+		if ip := c.endpoint(at.child("advertise"), cl.Advertise, 1); ip.IsValid() && ip.IsUnspecified() {
+			c.report(at.child("advertise"), fmt.Sprintf("other hosts cannot dial %q", cl.Advertise), `write an address or a name of this machine, such as "10.0.0.5:7650"`)
+		}
+	case listens.IsValid() && listens.IsUnspecified():
+		c.report(at.child("listen"), fmt.Sprintf("other hosts cannot dial %q", cl.Listen), `add advertise with an address or a name of this machine, such as "10.0.0.5:7650"`)
+	}
+	if cl.Listen != "" && cl.Listen == c.cfg.Gateway.Listen && !strings.HasSuffix(cl.Listen, ":0") {
+		c.report(at.child("listen"), "it is the gateway's own address", "choose another port")
+	}
+}
+
+// endpoint checks an address with a port, if there is one. It returns the address, which is not valid for a name.
+func (c *checker) endpoint(at keyPath, address string, least uint64) (ip netip.Addr) {
+	if address == "" {
+		return ip
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		var n uint64
+		if n, err = strconv.ParseUint(port, 10, 16); err == nil && n < least {
+			err = strconv.ErrRange
+		}
+	}
+	if err != nil || host == "" || strings.ContainsAny(host, "/ \t") {
+		c.report(at, fmt.Sprintf("%q is not an address and port", address), `write one such as "10.0.0.5:7650"`)
+		return ip
+	}
+	ip, _ = netip.ParseAddr(host)
+	return ip.Unmap()
 }

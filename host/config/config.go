@@ -460,6 +460,10 @@ func (s Store) Location() (dir, variable string, url Secret, host string) {
 type Cluster struct {
 	Host    string `toml:"host"`
 	HostEnv string `toml:"host_env"`
+	// Listen is the address for other hosts; empty means that they show the answers of this one when they are written. Advertise is what they
+	// dial, if it is another.
+	Listen    string `toml:"listen"`
+	Advertise string `toml:"advertise"`
 }
 
 // Retention is for how many days records are kept that only people read; 0 is for ever.

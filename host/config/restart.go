@@ -21,6 +21,8 @@ func startKeys() []startKey {
 		{"store.url_env", func(c *Config) any { return &c.Store.URLEnv }, true},
 		{"cluster.host", func(c *Config) any { return &c.Cluster.Host }, true},
 		{"cluster.host_env", func(c *Config) any { return &c.Cluster.HostEnv }, true},
+		{"cluster.listen", func(c *Config) any { return &c.Cluster.Listen }, false},
+		{"cluster.advertise", func(c *Config) any { return &c.Cluster.Advertise }, false},
 		{"store.max_age_hours", func(c *Config) any { return &c.Store.MaxAgeHours }, false},
 		{"media", func(c *Config) any { return &c.Media }, false},
 		{"plugins.dir", func(c *Config) any { return &c.Plugins.Dir }, true},

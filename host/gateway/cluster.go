@@ -32,6 +32,9 @@ type ClusterHost struct {
 	Alive         bool      `json:"alive"`
 	Since         time.Time `json:"since,omitzero" doc:"Since when it is alive, or not; not set if it has never served"`
 	Idle          string    `json:"idle,omitempty" enum:"drained,differs" doc:"Why it gets no work: a person has drained it, or its configuration, policies or plugins differ from what the hosts agree on"`
+	Peer          string    `json:"peer,omitempty" doc:"Where it listens for other hosts, which then show its answers while they are written"`
+	Reached       string    `json:"reached,omitempty" enum:"yes,no" doc:"Whether the host that answers reaches it there; not set for itself, and while that is not known"`
+	Unreached     string    `json:"unreached,omitempty" doc:"Why it is not reached"`
 	Differs       bool      `json:"differs" doc:"Whether its configuration, policies or plugins differ from those of the host that answers"`
 	Conversations int       `json:"conversations" doc:"How many it works for"`
 	Channels      int       `json:"channels"`

@@ -72,7 +72,7 @@ func TestHostsRoom(t *testing.T) {
 	m.mu.Lock()
 	m.state = gateway.ClusterStatus{Shared: true, This: "a", Hosts: []gateway.ClusterHost{
 		{Name: "a", Address: "127.0.0.1:7351", Version: "v1", Alive: true, Since: time.Now().Add(-time.Hour), Idle: "differs", Conversations: 12345, Channels: 2, Tasks: 3},
-		{Name: strings.Repeat("b", 63), Address: "[2001:db8::1]:7351", Version: "v1", Alive: true, Since: time.Now(), Differs: true},
+		{Name: strings.Repeat("b", 63), Address: "[2001:db8::1]:7351", Version: "v1", Alive: true, Since: time.Now(), Differs: true, Peer: "b:7650", Reached: "no", Unreached: markup},
 		{Name: deadHost, Address: markup, Version: markup},
 	}, Takeovers: []gateway.Takeover{{Host: "a", From: deadHost, Last: time.Now(), Keys: 7}}}
 	m.mu.Unlock()
@@ -80,6 +80,7 @@ func TestHostsRoom(t *testing.T) {
 	p.until(rows + ` === 3`) // by itself
 	p.want(`document.querySelectorAll("#room tbody")[1].rows.length`, "1")
 	p.want(`document.querySelectorAll("#room img").length`, "0")
+	p.want(`document.querySelectorAll("#room tbody")[0].rows[1].textContent.includes("not reached") && document.querySelectorAll("#room tbody")[0].rows[1].textContent.includes("b:7650")`, "true")
 	p.looks("hosts")
 	press := func(row int, word string) {
 		t.Helper()

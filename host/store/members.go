@@ -20,6 +20,7 @@ type HostState struct {
 	Self bool // it is this one
 	// Address, Version and Digests are what it has told last.
 	Address, Version, Digests string
+	Peer                      string // where it listens for other hosts, if it does
 	Alive                     bool
 	// Since is when its running process has renewed its lease first; for a host that is not alive, when its lease ended or it left. It is the
 	// zero time if it has never renewed one.
@@ -27,6 +28,13 @@ type HostState struct {
 	Idle  Idle
 	// How many keys it has taken, by kind.
 	Conversations, Channels, Singletons int
+}
+
+// Peer is an incarnation of a host that listens for others.
+type Peer struct {
+	Host, Incarnation string
+	Address           string
+	Fingerprint       string // of its key; see Lease
 }
 
 // Takeover is keys of a host that another one took within a minute, because their host was dead.
@@ -41,6 +49,9 @@ type Takeover struct {
 type Members interface {
 	// Hosts returns all hosts that have had the store open and were not removed, by id.
 	Hosts(ctx context.Context) ([]HostState, error)
+	// Peers returns the hosts that are alive and listen for others, by id, with this one. A host is among them once its current incarnation
+	// has told where it listens.
+	Peers(ctx context.Context) ([]Peer, error)
 	// Takeovers returns the latest takeovers, latest first.
 	Takeovers(ctx context.Context, limit int) ([]Takeover, error)
 	// Drain keeps a host from getting keys, or lets it get them again. It lasts until it is undone, through all starts. It

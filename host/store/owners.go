@@ -101,6 +101,9 @@ type Lease struct {
 	Reach time.Duration
 	// Address, Version and Digests say where other hosts reach it, and what it runs.
 	Address, Version, Digests string
+	// Peer is where the host listens for others, and Fingerprint that of the key with which this incarnation of it proves itself to them; both
+	// are empty if it does not listen.
+	Peer, Fingerprint string
 	// Heard are the signals that the host has acted on. They are not sent again.
 	Heard []int64
 }

@@ -93,6 +93,7 @@ const (
 	VersionDiffers     Code = "version-differs"
 	Halted             Code = "halted"
 	HostIdle           Code = "host-idle"
+	HostUnreached      Code = "host-unreached"
 	LogRepeats         Code = "log-repeats"
 )
 
@@ -152,6 +153,7 @@ func kinds() map[Code]kind {
 		VersionDiffers:     {Host, true, "what this program says about the running flynn may not be true"},
 		Halted:             {Host, false, "no agent answers until somebody resumes"},
 		HostIdle:           {Host, false, "the other hosts that share its store do all the work"},
+		HostUnreached:      {Host, true, "what that host answers is shown here when it is written, and not before"},
 		LogRepeats:         {Host, true, "a warning that repeats does not pass by itself"},
 	}
 }

@@ -151,7 +151,7 @@ func (s *site) serve() {
 	s.write("data/gateway.token", strings.Repeat("t", 43)+"\n")
 	ln, err := net.Listen("tcp", s.listen)
 	must(s, err)
-	answers := map[string]any{"/api/v1/status": s.host.Status, "/api/v1/plugins": s.host.Plugins, "/api/v1/logs/repeats": s.host.Repeats}
+	answers := map[string]any{"/api/v1/status": s.host.Status, "/api/v1/plugins": s.host.Plugins, "/api/v1/logs/repeats": s.host.Repeats, "/api/v1/cluster": s.host.Cluster}
 	server := &httptest.Server{Listener: ln, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+strings.Repeat("t", 43) {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -406,6 +406,11 @@ var brokenSites = []broken{
 		s.write("data/gateway.token", strings.Repeat("u", 43)+"\n")
 	}, nil},
 	{HostIdle, "", func(s *site) { s.host = &Running{Status: gateway.Status{Version: up, Idle: "differs"}} }, nil},
+	{HostUnreached, "", func(s *site) {
+		s.host = &Running{Status: gateway.Status{Version: up}, Cluster: gateway.ClusterStatus{Hosts: []gateway.ClusterHost{
+			{Name: "a", Peer: "a:1", Reached: "yes"}, {Name: "b", Peer: "b:1", Reached: "no", Unreached: "connection refused"}, {Name: "c", Peer: "c:1"},
+		}}}
+	}, nil},
 	{VersionDiffers, "", func(s *site) { s.host = &Running{Status: gateway.Status{Version: "v0"}} }, nil},
 	{Halted, "", func(s *site) {
 		s.host = &Running{Status: gateway.Status{Version: up, Halt: &gateway.HaltStatus{By: "web:owner"}}}

@@ -51,6 +51,7 @@ type Running struct {
 	Status  gateway.Status
 	Plugins []gateway.PluginStatus
 	Repeats []hostlog.Repeat
+	Cluster gateway.ClusterStatus
 }
 
 func (s Subject) load(ctx context.Context) (in input) {
@@ -83,7 +84,7 @@ func ask(ctx context.Context, c *config.Config) (*Running, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var r Running
-	for path, answer := range map[string]any{"/api/v1/status": &r.Status, "/api/v1/plugins": &r.Plugins, "/api/v1/logs/repeats": &r.Repeats} {
+	for path, answer := range map[string]any{"/api/v1/status": &r.Status, "/api/v1/plugins": &r.Plugins, "/api/v1/logs/repeats": &r.Repeats, "/api/v1/cluster": &r.Cluster} {
 		err := client.Get(ctx, c, path, answer)
 		if errors.Is(err, client.ErrNotRunning) {
 			return nil, nil

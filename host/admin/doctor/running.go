@@ -30,6 +30,14 @@ func checkHost(_ context.Context, x *exam) {
 			Mend: "give it those of the others, or make its own those of all", Command: "flynn cluster accept",
 		})
 	}
+	for _, h := range x.Running.Cluster.Hosts {
+		if h.Reached == "no" {
+			x.add(Finding{
+				Code: HostUnreached, What: fmt.Sprintf("host %s does not answer this one at %s: %s", h.Name, h.Peer, h.Unreached),
+				Mend: "see that listen and advertise of [cluster] in its flynn.toml lead there, and that no firewall is between", Command: "flynn cluster status",
+			})
+		}
+	}
 	if s.Version != x.Version && s.Version != "" {
 		x.add(Finding{Code: VersionDiffers, What: "the running flynn is " + s.Version + ", and this program " + x.Version, Mend: "restart the running one"})
 	}

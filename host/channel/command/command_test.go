@@ -233,10 +233,12 @@ func (h *house) Set(_ context.Context, on bool, reason, by string) error {
 
 func (h *house) Why() string { return h.halted }
 
-// Push implements Outbox, and Publish Watchers.
+// Push implements Outbox, and Show Watchers.
 func (h *house) Push(_ string, r message.Reply) { h.replied = append(h.replied, r) }
 
-func (h *house) Publish(e message.Event) { h.published = append(h.published, e) }
+func (h *house) Show(_ context.Context, _, _ string, events ...message.Event) {
+	h.published = append(h.published, events...)
+}
 
 // Begin, End and Of implement Elevator: ann may.
 func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (consent.Elevation, string, error) {

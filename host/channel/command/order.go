@@ -54,7 +54,7 @@ func (d *Service) Order(ctx context.Context, scope string, row mailbox.InboxRow)
 		case err == nil:
 			o.applied()
 			for _, r := range s.Replies {
-				d.show(row.Message, s.Turn, r, r.Text)
+				d.show(ctx, row.Message, s.Turn, r, r.Text)
 			}
 			d.afterwards(ctx, s.Deletions)
 			return

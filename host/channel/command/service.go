@@ -107,8 +107,8 @@ type Outbox interface {
 
 // Watchers watch conversations; *watch.Hub implements it.
 type Watchers interface {
-	// Publish does not block.
-	Publish(e message.Event)
+	// Show shows events in a conversation, whichever host owns it. It returns within about a second.
+	Show(ctx context.Context, channel, id string, events ...message.Event)
 }
 
 // Config configures a Service. All fields are required.
@@ -229,7 +229,7 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 		if c.Name == "console" {
 			seen = linkSent
 		}
-		d.show(m, turn, r, seen)
+		d.show(ctx, m, turn, r, seen)
 	}
 	after()
 	return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDone, "command "+c.Name)
@@ -242,12 +242,13 @@ func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 }
 
 // show sends a committed reply. Watchers see it as a short turn, with the text seen.
-func (d *Service) show(m message.Message, turn string, r message.Reply, seen string) {
-	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
-	d.cfg.Watchers.Publish(message.Event{
-		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: seen, Key: r.Key,
-	})
-	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+func (d *Service) show(ctx context.Context, m message.Message, turn string, r message.Reply, seen string) {
+	of := message.Event{Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn}
+	begun, said, done := of, of, of
+	begun.Kind, begun.Answers = message.TurnStarted, []string{m.EventID}
+	said.Kind, said.Text, said.Key = message.ReplyReady, seen, r.Key
+	done.Kind = message.TurnDone
+	d.cfg.Watchers.Show(ctx, m.Channel, m.Conversation.ID, begun, said, done)
 	d.cfg.Outbox.Push(turn, r)
 }
 

@@ -28,8 +28,8 @@ const (
 type Host interface {
 	// Submit accepts a message: when it returns nil the message is durable. The same channel and event id twice is accepted once.
 	Submit(ctx context.Context, m message.Message) error
-	// Subscribe watches a conversation until the function is called; a watcher that is too slow finds its channel closed.
-	Subscribe(channel, conversation string) (<-chan message.Event, func())
+	// Watch watches a conversation until stop is called; see gateway.Conversations.
+	Watch(channel, conversation string) (live []message.Event, events <-chan message.Event, stop func())
 	// HangUp ends the running turn of a conversation whose client is gone.
 	HangUp(channel, conversation string)
 	// Settled returns the outcome of a message.
@@ -206,12 +206,12 @@ func (svc *Service) Ask(ctx context.Context, q Question) (Settlement, error) {
 		return Settlement{}, err
 	}
 	defer leave()
-	events, cancel := svc.host.Subscribe(m.Channel, m.Conversation.ID)
-	defer func() { cancel() }()
+	v := newView(svc.host, m, q.Watch)
+	defer func() { v.stop() }()
 	if err := svc.host.Submit(ctx, m); err != nil {
 		return Settlement{}, err
 	}
-	s, err := svc.await(ctx, m, &events, &cancel, q.Watch)
+	s, err := svc.await(ctx, m, v)
 	if err != nil && ctx.Err() != nil && q.ID == "" {
 		svc.host.HangUp(m.Channel, m.Conversation.ID)
 	}
@@ -295,10 +295,9 @@ func (svc *Service) enter(ctx context.Context, conversation message.Conversation
 }
 
 // await follows the conversation until the message is settled. The store decides, because events may be missed.
-func (svc *Service) await(ctx context.Context, m message.Message, events *<-chan message.Event, cancel *func(), watch func(message.Event)) (Settlement, error) {
+func (svc *Service) await(ctx context.Context, m message.Message, v *view) (Settlement, error) {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
-	begun := map[string]bool{} // turns that started since; events of earlier ones are not for this question
 	for {
 		s, err := svc.host.Settled(ctx, m.Channel, m.EventID)
 		switch {
@@ -311,19 +310,14 @@ func (svc *Service) await(ctx context.Context, m message.Message, events *<-chan
 		}
 		for settle := false; !settle; {
 			select {
-			case e, open := <-*events:
+			case e, open := <-v.events:
 				if !open {
-					(*cancel)()
-					*events, *cancel = svc.host.Subscribe(m.Channel, m.Conversation.ID)
+					v.stop()
+					v.join()
 					settle = true
 					break
 				}
-				if e.Kind == message.TurnStarted {
-					begun[e.Turn] = true
-				}
-				if watch != nil && begun[e.Turn] {
-					watch(e)
-				}
+				v.event(e)
 				settle = e.Kind == message.TurnDone
 			case <-tick.C:
 				settle = true

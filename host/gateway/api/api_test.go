@@ -19,6 +19,7 @@ type fakeHost struct {
 	mu       sync.Mutex
 	accepted []message.Message
 	settled  map[string]Settlement
+	live     []message.Event // of a turn that runs
 	watchers map[chan message.Event]bool
 	stopped  []string
 }
@@ -34,12 +35,12 @@ func (h *fakeHost) Submit(_ context.Context, m message.Message) error {
 	return nil
 }
 
-func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) {
+func (h *fakeHost) Watch(string, string) ([]message.Event, <-chan message.Event, func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := make(chan message.Event, 16)
 	h.watchers[w] = true
-	return w, func() {
+	return h.live, w, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.watchers, w)
@@ -85,6 +86,17 @@ func (h *fakeHost) settle(event string, s Settlement) {
 	h.settled[event] = s
 }
 
+// cut ends the subscriptions, as if all watchers were too slow; those that come back find past events.
+func (h *fakeHost) cut(live ...message.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live = live
+	for w := range h.watchers {
+		close(w)
+	}
+	clear(h.watchers)
+}
+
 func newTestService(h Host) *Service {
 	n := 0
 	return New(h, func() string { n++; return strconv.Itoa(n) })
@@ -123,6 +135,56 @@ func TestAskFollowsItsOwnTurn(t *testing.T) {
 			t.Errorf("message %+v", m)
 		}
 	})
+}
+
+// A view that comes into a turn, or comes back after a gap, has all that was written once.
+func TestAskComesIntoATurn(t *testing.T) {
+	begin := message.Event{Kind: message.TurnStarted, Turn: "t", Answers: []string{"other", "editor/q"}}
+	delta := func(text string) message.Event { return message.Event{Kind: message.TextDelta, Turn: "t", Text: text} }
+	call := message.Event{Kind: message.ToolCall, Turn: "t", Text: "|"}
+	strange := []message.Event{{Kind: message.TurnStarted, Turn: "u", Answers: []string{"else"}}, {Kind: message.TextDelta, Turn: "u", Text: "not ours"}}
+	for _, c := range []struct {
+		name          string
+		before, after []message.Event
+		then, want    string
+	}{
+		{"not begun", nil, strange, "", ""},
+		{"begun elsewhere", nil, append(strange, begin, delta("one ")), "two", "one two"},
+		{"more of the text", []message.Event{begin, delta("one ")}, []message.Event{begin, delta("one two ")}, "three", "one two three"},
+		{"nothing new", []message.Event{begin, delta("one ")}, append(strange, begin, delta("one ")), "two", "one two"},
+		{"another text", []message.Event{begin, delta("one ")}, []message.Event{begin, delta("uno ")}, "due", "one "},
+		{"a call since", []message.Event{begin, delta("one")}, []message.Event{begin, delta("one two"), call, delta("three ")}, "four", "one|three four"},
+		{"a call that runs", []message.Event{begin, delta("one")}, []message.Event{begin, call}, "four", "one|four"},
+		{"over", []message.Event{begin, delta("one")}, nil, "", "one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFakeHost()
+				var seen strings.Builder
+				done := make(chan error)
+				go func() {
+					_, err := newTestService(h).Ask(t.Context(), Question{
+						Channel: OpenAI, Client: "editor", Session: "s", ID: "q", Text: "hello", Watch: func(e message.Event) { seen.WriteString(e.Text) },
+					})
+					done <- err
+				}()
+				synctest.Wait()
+				h.publish(c.before...)
+				synctest.Wait()
+				h.cut(c.after...)
+				synctest.Wait()
+				if c.then != "" {
+					h.publish(delta(c.then))
+				}
+				synctest.Wait()
+				h.settle("editor/q", Settlement{})
+				h.publish(message.Event{Kind: message.TurnDone, Turn: "t"})
+				if err := <-done; err != nil || seen.String() != c.want {
+					t.Errorf("%v, seen %q, want %q", err, seen.String(), c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestAskWithoutEventsAsksTheStore(t *testing.T) {

@@ -47,9 +47,9 @@ func (c Clients) Submit(ctx context.Context, m message.Message) error {
 	return c.Conversations.Submit(ctx, m)
 }
 
-// Subscribe implements api.Host.
-func (c Clients) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
-	return c.Conversations.Events.Subscribe(channel, conversation)
+// Watch implements api.Host.
+func (c Clients) Watch(channel, conversation string) (live []message.Event, events <-chan message.Event, stop func()) {
+	return c.Conversations.Watch(channel, conversation)
 }
 
 // machineTools are the tools that an API client may call itself in the sandbox of an agent.

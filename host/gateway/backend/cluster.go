@@ -26,7 +26,11 @@ type Cluster struct {
 	Member interface {
 		Tell(address, digests string)
 	}
-	Listens  interface{ Addr() net.Addr }
+	Listens interface{ Addr() net.Addr }
+	Peers   interface {
+		// Reach reports whether a host was reached when it was looked at last, at an address, and what the problem was.
+		Reach(host string) (address, problem string, known bool)
+	}
 	Current  func() InForce
 	Policies interface{ Status() []policy.Status }
 	Log      *slog.Logger
@@ -58,15 +62,30 @@ func (c Cluster) Cluster(ctx context.Context) (gateway.ClusterStatus, error) {
 		}
 	}
 	for _, h := range hosts {
-		out.Hosts = append(out.Hosts, gateway.ClusterHost{
-			Name: h.ID, Address: h.Address, Version: h.Version, Alive: h.Alive, Since: h.Since, Idle: string(h.Idle),
+		state := gateway.ClusterHost{
+			Name: h.ID, Address: h.Address, Version: h.Version, Alive: h.Alive, Since: h.Since, Idle: string(h.Idle), Peer: h.Peer,
 			Differs: h.Digests != own, Conversations: h.Conversations, Channels: h.Channels, Tasks: h.Singletons,
-		})
+		}
+		if at, problem, known := c.Peers.Reach(h.ID); known && h.Alive && at == h.Peer {
+			if state.Reached, state.Unreached = "yes", problem; problem != "" {
+				state.Reached = "no"
+			}
+		}
+		out.Hosts = append(out.Hosts, state)
 	}
 	for _, t := range takeovers {
 		out.Takeovers = append(out.Takeovers, gateway.Takeover(t))
 	}
 	return out, nil
+}
+
+// Known is Cluster for one who can do without it.
+func (c Cluster) Known(ctx context.Context) gateway.ClusterStatus {
+	s, err := c.Cluster(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.Log.Warn("cannot list the hosts that share the store", "error", err)
+	}
+	return s
 }
 
 // shared returns an error if the store is not shared.

@@ -671,6 +671,8 @@ export const texts = {
     drained: "drained",
     idle: "gets no work: it differs",
     differs: "differs from this one",
+    reached: "reached",
+    unreached: "not reached",
     conversations: "Conversations",
     channels: "Channels",
     tasks: "Tasks",

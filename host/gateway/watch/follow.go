@@ -28,13 +28,16 @@ type Ownership interface {
 // changesAtOnce is how many changes are read at a time.
 const changesAtOnce = 1000
 
-// Follow makes the watchers of conversations that change at other hosts begin again with the history, until ctx ends: their events do not
-// come here.
-func (h *Hub) Follow(ctx context.Context, j Journal, o Ownership, log *slog.Logger) error {
+// Follow shows what happens in conversations of other hosts, until ctx ends. As long as such a host is not reached, its events do not come
+// here: watchers of a conversation that changes begin again with the history.
+func (h *Hub) Follow(ctx context.Context, j Journal, o Ownership, from Elsewhere, log *slog.Logger) error {
 	if !o.Shared() {
 		<-ctx.Done()
 		return nil
 	}
+	f := &following{ctx: ctx, own: o, from: from, log: log}
+	h.begin(f)
+	defer h.end(f)
 	here := func(key message.ConversationKey) bool { return o.Holds(store.ConversationOwner(key)) }
 	after := int64(-1) // not known yet
 	for {
@@ -80,7 +83,8 @@ func (h *Hub) readOn(ctx context.Context, j Journal, here func(message.Conversat
 	}
 }
 
-// cutOff ends the subscriptions to some conversations, as if their watchers had been too slow.
+// cutOff ends the subscriptions to some conversations that have changed at other hosts, as if their watchers had been too slow. Those whose
+// events come here see the change without that.
 func (h *Hub) cutOff(which func(message.ConversationKey) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,10 +92,19 @@ func (h *Hub) cutOff(which func(message.ConversationKey) bool) {
 		if !which(key) {
 			continue
 		}
-		for w := range c.watchers {
-			close(w)
+		if f := h.following; f != nil && f.from.On() && len(c.watchers) > 0 {
+			h.relayed(f, key, c)
 		}
-		clear(c.watchers)
+		if c.relay != nil {
+			select {
+			case c.relay.poke <- struct{}{}:
+			default:
+			}
+			if c.relay.joined {
+				continue
+			}
+		}
+		c.cut()
 		h.tidy(key, c)
 	}
 }

@@ -24,17 +24,20 @@ type Hub struct {
 	buffer int
 
 	mu            sync.Mutex
-	conversations map[message.ConversationKey]*conversation // by "channel:conversation"; only those with a watcher or a turn
+	conversations map[message.ConversationKey]*conversation // by "channel:conversation"; only those with a watcher, a turn or a relay
+	following     *following                                // nil unless Follow runs
 }
 
 type conversation struct {
 	watchers map[chan message.Event]struct{}
 	turns    []*turn // that run, oldest first
+	relay    *relay  // nil unless another host's events are passed on
 }
 
 // turn holds the remembered events of a running turn.
 type turn struct {
 	id   string
+	from *relay // nil for a turn of this host
 	told []piece
 	size int
 }
@@ -65,7 +68,13 @@ func (h *Hub) Publish(e message.Event) {
 		}
 		c = h.add(key)
 	}
-	c.remember(e)
+	c.remember(e, nil)
+	c.show(e)
+	h.tidy(key, c)
+}
+
+// show passes an event to the watchers; those that are too slow are cut off.
+func (c *conversation) show(e message.Event) {
 	for w := range c.watchers {
 		select {
 		case w <- e:
@@ -74,19 +83,30 @@ func (h *Hub) Publish(e message.Event) {
 			delete(c.watchers, w)
 		}
 	}
-	h.tidy(key, c)
 }
 
-// Subscribe watches a conversation from now on, until the function is called. The channel of a watcher that is too slow is closed.
-func (h *Hub) Subscribe(channel, id string) (<-chan message.Event, func()) {
-	_, events, stop := h.Watch(channel, id)
-	return events, stop
+// cut ends all subscriptions, as if the watchers had been too slow.
+func (c *conversation) cut() {
+	for w := range c.watchers {
+		close(w)
+	}
+	clear(c.watchers)
 }
 
-// Watch is Subscribe for a watcher that also reads the store, after this call. told are the past events of the running turns, with
+// Watch watches a conversation from now on, until stop is called. The channel of a watcher that is too slow is closed. A watcher that also
+// reads the store does so after this call. told are the past events of the running turns, with
 // streamed text in one piece. They follow what is stored and precede the events of the channel; some of them may be stored by now.
+//
+// If another host owns the conversation, the events are those of that host, as long as it is reached.
 func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan message.Event, stop func()) {
-	key, w := message.NewConversationKey(channel, id), make(chan message.Event, h.buffer)
+	key := message.NewConversationKey(channel, id)
+	h.await(key)
+	return h.watch(key, func(*turn) bool { return true })
+}
+
+// watch watches a conversation, with the past events of some turns.
+func (h *Hub) watch(key message.ConversationKey, of func(*turn) bool) (told []message.Event, events <-chan message.Event, stop func()) {
+	w := make(chan message.Event, h.buffer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.conversations[key]
@@ -95,6 +115,9 @@ func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan mes
 	}
 	c.watchers[w] = struct{}{}
 	for _, t := range c.turns {
+		if !of(t) {
+			continue
+		}
 		for _, p := range t.told {
 			e := p.event
 			if p.text != nil {
@@ -122,20 +145,20 @@ func (h *Hub) add(key message.ConversationKey) *conversation {
 }
 
 func (h *Hub) tidy(key message.ConversationKey, c *conversation) {
-	if len(c.watchers) == 0 && len(c.turns) == 0 && h.conversations[key] == c {
+	if len(c.watchers) == 0 && len(c.turns) == 0 && c.relay == nil && h.conversations[key] == c {
 		delete(h.conversations, key)
 	}
 }
 
-// remember keeps an event of a running turn.
-func (c *conversation) remember(e message.Event) {
-	at := slices.IndexFunc(c.turns, func(t *turn) bool { return t.id == e.Turn })
+// remember keeps an event of a running turn, which comes from this host or by a relay.
+func (c *conversation) remember(e message.Event, from *relay) {
+	at := slices.IndexFunc(c.turns, func(t *turn) bool { return t.id == e.Turn && t.from == from })
 	switch {
 	case e.Kind == message.TurnStarted && e.Turn != "":
 		if at >= 0 { // it begins anew
 			c.turns = slices.Delete(c.turns, at, at+1)
 		}
-		t := &turn{id: e.Turn}
+		t := &turn{id: e.Turn, from: from}
 		t.add(e)
 		c.turns = append(c.turns, t)
 	case at < 0:
@@ -156,10 +179,12 @@ func (t *turn) add(e message.Event) {
 		t.told[last].text = append(t.told[last].text, e.Text...)
 	case streams:
 		t.told = append(t.told, piece{e, append([]byte{}, e.Text...)})
+		t.size += weight(e)
 	default:
 		t.told = append(t.told, piece{event: e})
+		t.size += weight(e)
 	}
-	t.size += len(e.Text) + len(e.Args)
+	t.size += len(e.Text)
 	for len(t.told) > 2 && t.size > maxTold { // the first event is TurnStarted
 		t.forget(1)
 	}
@@ -172,8 +197,27 @@ func (t *turn) add(e message.Event) {
 
 func (t *turn) forget(i int) {
 	p := t.told[i]
-	t.size -= max(len(p.text), len(p.event.Text)) + len(p.event.Args)
+	t.size -= max(len(p.text), len(p.event.Text)) + weight(p.event)
 	t.told = slices.Delete(t.told, i, i+1)
+}
+
+// eventSize is about what an event takes that has nothing in it.
+const eventSize = 256
+
+// weight is about what an event takes beside its text.
+func weight(e message.Event) int {
+	n := eventSize + len(e.Args)
+	for _, list := range [][]string{e.Reasons, e.Answers, e.Files} {
+		for _, s := range list {
+			n += len(s)
+		}
+	}
+	return n
+}
+
+// forget drops the turns that came by a relay.
+func (c *conversation) forget(from *relay) {
+	c.turns = slices.DeleteFunc(c.turns, func(t *turn) bool { return t.from == from })
 }
 
 // void forgets the text that streams.

@@ -20,8 +20,8 @@ func call(kind message.EventKind, id, text string) message.Event {
 
 func TestHub(t *testing.T) {
 	h := watch.NewHub(0)
-	seen, stop := h.Subscribe("web", "a")
-	other, stopOther := h.Subscribe("web", "b")
+	_, seen, stop := h.Watch("web", "a")
+	_, other, stopOther := h.Watch("web", "b")
 	defer stopOther()
 	h.Publish(event(message.Said, "x"))
 	if got := <-seen; got.Text != "x" {
@@ -40,7 +40,7 @@ func TestHub(t *testing.T) {
 
 func TestSlowWatcherIsCutOff(t *testing.T) {
 	h := watch.NewHub(3)
-	slow, stop := h.Subscribe("web", "a")
+	_, slow, stop := h.Watch("web", "a")
 	defer stop()
 	for range 4 {
 		h.Publish(event(message.Said, ""))

@@ -3,15 +3,13 @@ package resume
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"time"
+
+	"github.com/flynnhost/flynn/host/internal/selfsigned"
 )
 
 // An identity is that of one end for one sandbox, in PEM: the end's own certificate and its key, then the certificate of its peer. Each end
@@ -22,12 +20,6 @@ import (
 const (
 	hostName       = "host"
 	supervisorName = "supervisor"
-)
-
-// The certificates are valid for all times that a clock may show: they end with their sandbox, and the clocks of the two machines differ.
-var (
-	firstDay = time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)
-	lastDay  = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 )
 
 // NewIdentities makes the identities of both ends of a sandbox. Both are secrets.
@@ -44,28 +36,15 @@ func NewIdentities() (host, supervisor []byte, err error) {
 }
 
 func newCertificate(name string, usage x509.ExtKeyUsage) (cert, key []byte, err error) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	made, err := selfsigned.New("Flynn sandbox "+name, name, usage)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a key: %w", err)
+		return nil, nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a serial number: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "Flynn sandbox " + name}, DNSNames: []string{name},
-		NotBefore: firstDay, NotAfter: lastDay,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	secret, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write a key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: secret}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: made.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: secret}), nil
 }
 
 const (

@@ -144,15 +144,27 @@ func (s *Store) alive() string {
 	return "(h.expires > " + now + " AND (h.gone = 0 OR h.gone > " + now + "))"
 }
 
+// Peers implements store.Members.
+func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
+	peers, err := list(ctx, s.read, func(scan func(...any) error) (p store.Peer, err error) {
+		err = scan(&p.Host, &p.Incarnation, &p.Address, &p.Fingerprint)
+		return p, err
+	}, "SELECT h.id, h.incarnation, h.peer, h.fingerprint FROM hosts h WHERE h.fingerprint <> '' AND h.proven = h.incarnation AND "+s.alive()+" ORDER BY h.id")
+	if err != nil {
+		return nil, fmt.Errorf("list the hosts that listen for others: %w", err)
+	}
+	return peers, nil
+}
+
 // Hosts implements store.Members.
 func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
 	alive := s.alive()
 	hosts, err := list(ctx, s.read, func(scan func(...any) error) (h store.HostState, err error) {
 		var since int64
-		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
+		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Peer, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
 		h.Since, h.Self = instant(since), h.ID == s.writer.own.Host
 		return h, err
-	}, `SELECT h.id, h.address, h.version, h.digests, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase+`,
+	}, `SELECT h.id, h.address, h.version, h.digests, CASE WHEN h.proven = h.incarnation THEN h.peer ELSE '' END, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase+`,
 		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)
 		FROM hosts h CROSS JOIN control c LEFT JOIN (SELECT host, count(*) AS every, sum(CASE WHEN key LIKE 'conversation %' THEN 1 ELSE 0 END) AS conversations,
 			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id WHERE h.incarnation <> '' ORDER BY h.id`)

@@ -230,7 +230,9 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 		}
 		if err == nil {
 			err = w.exec(`UPDATE hosts SET expires = ?1, reach = ?2, gone = 0, term = ?8, address = ?3, version = ?4, digests = ?5,
-				since = CASE WHEN since = 0 THEN ?6 ELSE since END WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host, int64(l.Term))
+				peer = ?9, fingerprint = ?10, proven = incarnation,
+				since = CASE WHEN since = 0 THEN ?6 ELSE since END WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host, int64(l.Term),
+				l.Peer, l.Fingerprint)
 		}
 		for _, id := range l.Heard {
 			if err == nil {

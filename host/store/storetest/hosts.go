@@ -75,6 +75,58 @@ func hostsAreListed(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	within(t, "left at", h.Since, ended, time.Now())
 }
 
+func peersAreKnown(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
+	join := shared(t, t)
+	const name = "a\n'é"
+	a, b, mute := join(name), join("b"), join("mute")
+	told := func(s store.Store, l store.Lease) {
+		t.Helper()
+		check(t, second2(s.Renew(t.Context(), l)))
+	}
+	knows := func(what string, s store.Store, want ...store.Peer) {
+		t.Helper()
+		got := must[[]store.Peer](t)(s.Peers(t.Context()))
+		incarnations := map[string]bool{}
+		for i := range got {
+			incarnations[got[i].Incarnation] = true
+			got[i].Incarnation = ""
+		}
+		if len(got) != len(want) || len(want) > 0 && !slices.Equal(got, want) || len(incarnations) != len(got) || incarnations[""] {
+			t.Errorf("%s: they are %+v of incarnations %v, want %+v", what, got, incarnations, want)
+		}
+	}
+	ofA, ofB := store.Peer{Host: name, Address: "[::1]:1", Fingerprint: "f'é"}, store.Peer{Host: "b", Address: "b:2", Fingerprint: "2"}
+	knows("before any lease", a)
+	told(a, store.Lease{Term: alive, Peer: ofA.Address, Fingerprint: ofA.Fingerprint})
+	told(mute, store.Lease{Term: alive})
+	told(b, store.Lease{Term: alive, Peer: ofB.Address, Fingerprint: ofB.Fingerprint})
+	knows("both", a, ofA, ofB)
+	if o := must[store.Owner](t)(b.Owner(t.Context(), store.ConversationOwner("irc:x"))); o.Host == name {
+		t.Errorf("the owner is %+v", o)
+	}
+	key := store.ConversationOwner(msg("e").ConversationKey())
+	owner := claimed(t, a, key, name)
+	if p := must[[]store.Peer](t)(b.Peers(t.Context())); p[0].Incarnation != owner.Incarnation {
+		t.Errorf("the incarnation is %q, and that of the owner %q", p[0].Incarnation, owner.Incarnation)
+	}
+	equal(t, "where it listens", hostsOf(t, b)[name].Peer, ofA.Address)
+
+	again := join(name)
+	knows("a new incarnation has told nothing", b, ofB)
+	equal(t, "where it listens", hostsOf(t, b)[name].Peer, "")
+	wantErr(t, second2(a.Renew(t.Context(), store.Lease{Term: alive, Peer: "late", Fingerprint: "late"})), store.ErrFenced)
+	knows("the one before is fenced out", b, ofB)
+	ofA.Fingerprint = "new"
+	told(again, store.Lease{Term: alive, Peer: ofA.Address, Fingerprint: ofA.Fingerprint})
+	knows("it has told", b, ofA, ofB)
+	told(again, store.Lease{Term: dead, Peer: ofA.Address, Fingerprint: ofA.Fingerprint})
+	knows("it is dead", b, ofB)
+	told(again, store.Lease{Term: alive})
+	knows("it listens no more", b, ofB)
+	check(t, b.Leave(t.Context()))
+	knows("the other has left", again)
+}
+
 func drains(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)
 	a, b := join("a"), join("b")

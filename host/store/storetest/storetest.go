@@ -125,6 +125,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"what all hosts must know is counted", controls},
 		{"a host that was replaced is no member", fencedMembers},
 		{"hosts are listed with what they own", hostsAreListed},
+		{"hosts that listen for others are known", peersAreKnown},
 		{"a host that is drained gets no keys", drains},
 		{"a host whose digests differ gets no keys", differs},
 		{"only a dead host is removed", removals},

@@ -22,7 +22,9 @@ type fakeHost struct {
 
 func (h *fakeHost) Submit(_ context.Context, m message.Message) error { h.asked = m; return nil }
 
-func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) { return nil, func() {} }
+func (h *fakeHost) Watch(string, string) ([]message.Event, <-chan message.Event, func()) {
+	return nil, nil, func() {}
+}
 
 func (h *fakeHost) HangUp(string, string) {}
 

@@ -39,7 +39,9 @@ export function Room() {
 function State({ of: h }) {
   return html`<${Badge} kind=${h.alive ? "good" : "bad"}>${t(h.alive ? "hosts.alive" : "hosts.dead")}<//> <${When} at=${h.since} />
     ${h.idle && html`<${Badge} kind="warn">${t(h.idle === "drained" ? "hosts.drained" : "hosts.idle")}<//>`}
-    ${!h.idle && h.alive && h.differs && html`<${Badge} kind="warn">${t("hosts.differs")}<//>`}`;
+    ${!h.idle && h.alive && h.differs && html`<${Badge} kind="warn">${t("hosts.differs")}<//>`}
+    ${h.reached && html`<${Badge} kind=${h.reached === "yes" ? "good" : "warn"}>${t(h.reached === "yes" ? "hosts.reached" : "hosts.unreached")}<//>`}
+    ${h.reached === "no" && html`<div class="small"><${Text}>${h.peer}<//> <${Text}>${h.unreached}<//></div>`}`;
 }
 
 function Actions({ of: h, change }) {

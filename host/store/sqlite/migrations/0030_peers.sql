@@ -1,0 +1,4 @@
+-- Where a host listens for others, and the fingerprint of its key. Both are those of the incarnation in proven.
+ALTER TABLE hosts ADD COLUMN peer TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN proven TEXT NOT NULL DEFAULT '';
