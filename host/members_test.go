@@ -54,8 +54,9 @@ type member struct {
 // lease is the way of a host to what its store says of owners. While it is cut nothing gets through, as for a process that is stopped.
 type lease struct {
 	store.Store
-	mu  sync.Mutex
-	cut chan struct{} // nil if it is not cut; closed when it is mended
+	mu       sync.Mutex
+	cut      chan struct{} // nil if it is not cut; closed when it is mended
+	renewals int           // that were sent
 }
 
 func (l *lease) wait(ctx context.Context) error {
@@ -77,7 +78,16 @@ func (l *lease) Renew(ctx context.Context, v store.Lease) (store.Renewal, error)
 	if err := l.wait(ctx); err != nil {
 		return store.Renewal{}, err
 	}
+	l.mu.Lock() // the answer to the one before was heard
+	l.renewals++
+	l.mu.Unlock()
 	return l.Store.Renew(ctx, v)
+}
+
+func (l *lease) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewals
 }
 
 func (l *lease) Claim(ctx context.Context, key store.OwnerKey) (store.Owner, error) {

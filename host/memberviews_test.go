@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
@@ -214,5 +215,36 @@ func TestWhatIsDecidedAtOneHostHoldsAtTheOther(t *testing.T) {
 	}
 	if _, err := b.pairings.Decide(ctx, "ABCD-EFGH", true, "irc:eve"); !errors.Is(err, pairing.ErrLocked) {
 		t.Errorf("the sixth wrong code: %v", err)
+	}
+}
+
+// TestWhatOneHostAdmitsCountsAtTheOther: within a renewal of each, and without a message more to the database.
+func TestWhatOneHostAdmitsCountsAtTheOther(t *testing.T) {
+	p := newPairWith(t, "[limits]\nsender_sessions = 3\n")
+	renew := func(m *member) {
+		before := m.lease.count()
+		p.eventually("renewals", func() bool { return m.lease.count() >= before+3 })
+	}
+	renew(p.hosts["a"]) // it knows that somebody collects what it admits
+	admits := func(m *member, group string) channel.Decision {
+		return m.current.Admit(message.Message{
+			Channel: "irc", EventID: group, Addressed: true, Sender: message.Sender{ID: "bob"}, Conversation: message.Conversation{ID: group, Kind: message.Group},
+		}).Decision
+	}
+	for _, group := range []string{"#a", "#b"} {
+		if d := admits(p.hosts["a"], group); d != channel.Allowed {
+			t.Fatalf("%s: %s", group, d)
+		}
+	}
+	renew(p.hosts["a"])
+	renew(p.hosts["b"])
+	if d := admits(p.hosts["b"], "#c"); d != channel.Allowed {
+		t.Errorf("the third in all: %s", d)
+	}
+	if d := admits(p.hosts["b"], "#d"); d != channel.SenderSessions {
+		t.Errorf("the fourth in all: %s", d)
+	}
+	if d := admits(p.hosts["b"], "#a"); d != channel.Allowed {
+		t.Errorf("one that was opened at the other host: %s", d)
 	}
 }

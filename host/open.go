@@ -205,7 +205,7 @@ func (h *Host) wire(c *config.Config) {
 		Ownership: h.member,
 	})
 	h.kill.Govern(h.runner)
-	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Log: h.log})
+	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Bounds: &h.current, Log: h.log})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
 		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),

@@ -89,8 +89,11 @@ type GateConfig struct {
 
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
-	// Open returns an error if a sender would start one session too many in a scope. A free sender may start any number.
-	Open(sender message.SenderKey, scope string, free bool) error
+	// Open returns an error if a sender would start one session too many in a scope, and otherwise whether it starts one that counts. A free
+	// sender may start any number.
+	Open(sender message.SenderKey, scope string, free bool) (opened bool, err error)
+	// Opened counts a session that a sender has started at another host.
+	Opened(sender message.SenderKey, scope string)
 }
 
 // Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
@@ -105,6 +108,7 @@ type Gate struct {
 	// The rates of known and other senders are kept apart, so that many strangers cannot displace those of known senders.
 	known, others, conversations *rates
 	unknown                      *rate.Limiter
+	told                         tally // for other hosts
 }
 
 // NewGate returns a gate.
@@ -122,8 +126,13 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if r == Allowed || r == Pairing {
 		r = g.count(m, r)
 	}
-	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scopes.Scope(m), route.Local(m.Channel)) != nil {
-		r = SenderSessions
+	if r == Allowed && g.Sessions != nil {
+		opened, err := g.Sessions.Open(m.SenderKey(), g.Scopes.Scope(m), route.Local(m.Channel))
+		if err != nil {
+			r = SenderSessions
+		} else if opened {
+			g.told.add(sessionOf(m.SenderKey(), g.Scopes.Scope(m)))
+		}
 	}
 	g.Events.Publish(Judged{m.Channel, r})
 	return Admission{Allowed: r == Allowed, Decision: r, Why: r.Why()}
@@ -205,6 +214,12 @@ func (g *Gate) count(m message.Message, r Decision) Decision {
 	case !g.conversations.allow(now, string(m.ConversationKey())):
 		return ConversationRate
 	}
+	if known {
+		g.told.add(ofKnown + string(m.SenderKey()))
+	} else {
+		g.told.add(ofOther + string(m.SenderKey()))
+	}
+	g.told.add(ofConversation + string(m.ConversationKey()))
 	return r
 }
 
@@ -227,6 +242,18 @@ func perMinute(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(float64(
 func (r *rates) allow(now time.Time, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.of(key).AllowN(now, 1)
+}
+
+// take counts messages that another host has admitted.
+func (r *rates) take(now time.Time, key string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	take(now, r.of(key), n)
+}
+
+// of returns the limiter of a key; r.mu is held.
+func (r *rates) of(key string) *rate.Limiter {
 	l, ok := r.byKey[key]
 	if !ok {
 		if len(r.byKey) >= maxRates {
@@ -235,5 +262,5 @@ func (r *rates) allow(now time.Time, key string) bool {
 		l = perMinute(r.perMinute)
 		r.byKey[key] = l
 	}
-	return l.AllowN(now, 1)
+	return l
 }

@@ -281,6 +281,10 @@ type writing struct {
 
 // show sends the draft or edits it.
 func (w *writing) show(ctx context.Context, text string) {
+	if w.live.cfg.Outbox.cfg.Ownership.Begin(ctx) != nil { // what is begun later could come after the answer of the next host
+		w.over = true
+		return
+	}
 	s := w.live.cfg.Outbox.now(w.reply.Channel)
 	to, ok := s.(Drafter) // the instance could edit when the turn began, but s may be nil now
 	switch {

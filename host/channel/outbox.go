@@ -46,6 +46,8 @@ type Ownership interface {
 	Enter(ctx context.Context, key store.OwnerKey, recover func(context.Context) error) (work context.Context, done func(), err error)
 	// Begin returns when a side effect may begin, or why it never may.
 	Begin(ctx context.Context) error
+	// Rest returns how long a call of a previous owner of the work's key may still be under way.
+	Rest(work context.Context) time.Duration
 	// Holds reports whether the host owns a key as far as it knows.
 	Holds(key store.OwnerKey) bool
 	// Yield gives up a key because this host cannot do the work for it, unless it is about to be able to.
@@ -57,6 +59,7 @@ type alone struct{}
 
 func (alone) Shared() bool                                { return false }
 func (alone) Begin(context.Context) error                 { return nil }
+func (alone) Rest(context.Context) time.Duration          { return 0 }
 func (alone) Holds(store.OwnerKey) bool                   { return true }
 func (alone) Yield(context.Context, store.OwnerKey) error { return nil }
 func (alone) Enter(ctx context.Context, _ store.OwnerKey, _ func(context.Context) error) (context.Context, func(), error) {
@@ -549,10 +552,28 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 	return d.record(ctx, next, res)
 }
 
+// rested returns when no call of a previous owner of the channel can be under way.
+func (d *delivery) rested(ctx context.Context) error {
+	over := time.NewTimer(d.cfg.Ownership.Rest(ctx))
+	defer over.Stop()
+	select {
+	case <-over.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // settle handles a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (d *delivery) settle(ctx context.Context, s Sender, next *mailbox.OutboxRow) (bool, error) {
+	r, ok := reconciler(s)
+	if ok { // "not there" means nothing while it may be under way
+		if err := d.rested(ctx); err != nil {
+			return false, err
+		}
+	}
 	// A channel may send files as separate messages: then its answer would be about the first of several.
-	if r, ok := reconciler(s); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
+	if ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
 		res, err := r.Reconcile(ask, due(*next))

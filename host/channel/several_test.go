@@ -18,11 +18,18 @@ import (
 type oneOf struct {
 	mu     sync.Mutex
 	held   map[store.OwnerKey]context.CancelFunc
+	rest   time.Time // when nothing of a previous owner can be under way any more
 	claims int
 }
 
 func (o *oneOf) Shared() bool                { return true }
 func (o *oneOf) Begin(context.Context) error { return nil }
+
+func (o *oneOf) Rest(context.Context) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(0, time.Until(o.rest))
+}
 
 func (o *oneOf) Holds(key store.OwnerKey) bool {
 	o.mu.Lock()

@@ -40,6 +40,10 @@ type Work interface {
 	Vacant()
 	// Controlled is called after changes that all hosts must learn of. It must not block.
 	Controlled()
+	// Admitted returns what this host has counted since the last call and other hosts are to count as well. It must not block.
+	Admitted() []store.Count
+	// Counted is called with what another host has counted. It must not block.
+	Counted(c store.Count)
 }
 
 // Config configures a Member.
@@ -77,6 +81,7 @@ type Member struct {
 	alive    map[string]bool
 	rights   map[store.OwnerKey]*right
 	wished   chan struct{} // capacity 1: somebody asks for a lease for the first time
+	counts   []store.Count // that the store has not been told of
 	control  int64
 	beats    int
 	idling   idling

@@ -59,11 +59,18 @@ func (m *Member) once(ctx context.Context, key store.OwnerKey, part func(context
 	return over, err
 }
 
-// rests returns when no previous owner of the key of ctx can run anything any more.
+// Rest returns how long a previous owner of the key of a work's context may still run what goes on without asking, such as a call to a platform.
+func (m *Member) Rest(work context.Context) time.Duration {
+	if h, is := work.Value(holdKey{}).(*hold); is {
+		return max(0, h.rest.Sub(m.cfg.Now()))
+	}
+	return 0
+}
+
+// rests returns when Rest is over.
 func (m *Member) rests(ctx context.Context) error {
-	h := ctx.Value(holdKey{}).(*hold)
 	select {
-	case <-time.After(h.rest.Sub(m.cfg.Now())):
+	case <-time.After(m.Rest(ctx)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

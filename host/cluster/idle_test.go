@@ -40,6 +40,8 @@ func (noWork) Signaled(store.OwnerKey) {}
 func (noWork) Stopped(store.OwnerKey)  {}
 func (noWork) Vacant()                 {}
 func (noWork) Controlled()             {}
+func (noWork) Admitted() []store.Count { return nil }
+func (noWork) Counted(store.Count)     {}
 
 // TestADrainedMemberGivesUpItsKeys as their work ends, and ends what takes too long.
 func TestADrainedMemberGivesUpItsKeys(t *testing.T) {

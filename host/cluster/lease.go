@@ -17,6 +17,8 @@ import (
 type Lease = interface {
 	// Left is how long the host surely has it from now on; 0 without it.
 	Left() time.Duration
+	// Sending is like Left, and does not wait until what a previous owner runs has surely ended.
+	Sending() time.Duration
 	// Epoch rises whenever the key goes from one host to another.
 	Epoch() int64
 }
@@ -47,7 +49,13 @@ func (m *Member) Lease(channel string) Lease {
 
 // Left implements Lease. It is 0 as long as a previous owner may have some left, and for a host that gets no keys, which gives the key up a
 // term later.
-func (t *right) Left() time.Duration {
+func (t *right) Left() time.Duration { return t.ask(false) }
+
+// Sending implements Lease. It is 0 for a host that gets no keys.
+func (t *right) Sending() time.Duration { return t.ask(true) }
+
+// ask returns how much is left, beside a previous owner or not.
+func (t *right) ask(beside bool) time.Duration {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	now := t.m.cfg.Now()
@@ -59,7 +67,7 @@ func (t *right) Left() time.Duration {
 	}
 	t.asked = now
 	h := t.m.held[t.key]
-	if h == nil || t.m.fenced || t.m.idling.why != "" || now.Before(t.m.from) || now.Before(h.rest) {
+	if h == nil || t.m.fenced || t.m.idling.why != "" || now.Before(t.m.from) || !beside && now.Before(h.rest) {
 		return 0
 	}
 	return max(0, t.m.until.Sub(now))

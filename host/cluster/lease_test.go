@@ -11,6 +11,69 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
+// TestAHostSendsBeforeItReceives: the host that had a key has died, and what it ran may still run.
+func TestAHostSendsBeforeItReceives(t *testing.T) {
+	dir := t.TempDir()
+	var ahead atomic.Int64
+	join := func(name string) store.Store {
+		s, err := sqlite.Join(t.Context(), dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	irc := store.ChannelOwner("irc")
+	dead := join("dead")
+	if _, err := dead.Renew(t.Context(), store.Lease{Term: Term, Reach: Reach}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dead.Claim(t.Context(), irc); err != nil {
+		t.Fatal(err)
+	}
+	s := join("b")
+	m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	m.work = noWork{}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- m.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := m.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := m.Lease("irc")
+	if l.Sending() > 0 || l.Left() > 0 {
+		t.Fatal("the other is alive")
+	}
+	if _, err := s.Take(t.Context(), irc); err != nil { // as when the end of its connection is noticed
+		t.Fatal(err)
+	}
+	work, done, err := m.Enter(t.Context(), irc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if sending, left := l.Sending(), l.Left(); sending <= 0 || sending > Term || left > 0 {
+		t.Errorf("%s to send, %s to receive", sending, left)
+	}
+	if rest := m.Rest(work); rest <= 0 || rest > Term+Term/margin {
+		t.Errorf("the rest is %s", rest)
+	}
+	ahead.Add(int64(m.Rest(work) + time.Second))
+	eventually(t, "it may receive", func() bool { return l.Left() > 0 })
+	if rest := m.Rest(work); rest != 0 {
+		t.Errorf("the rest is %s", rest)
+	}
+	if rest := m.Rest(t.Context()); rest != 0 {
+		t.Errorf("without a key: %s", rest)
+	}
+}
+
 // TestALeaseIsHadWhileSomebodyAsks: the host that is asked first has it, another gets it a term after the last question, and the epoch rises.
 func TestALeaseIsHadWhileSomebodyAsks(t *testing.T) {
 	dir := t.TempDir()

@@ -180,6 +180,12 @@ func (p *process) Controlled() {}
 // Stopped implements Work.
 func (p *process) Stopped(store.OwnerKey) {}
 
+// Admitted implements Work.
+func (p *process) Admitted() []store.Count { return nil }
+
+// Counted implements Work.
+func (p *process) Counted(store.Count) {}
+
 // Vacant implements Work.
 func (p *process) Vacant() {
 	if p.w.fault == neverSweeps {
@@ -333,7 +339,7 @@ func (w *world) renew(p *process) {
 	switch p.stage {
 	case 0:
 		if p.runs() {
-			p.sent, p.lease, p.stage = p.clock(), p.m.lease(), 1
+			p.sent, p.lease, p.stage = p.clock(), p.m.lease(nil), 1
 			if !w.watched {
 				p.lease.Reach = 0
 			}

@@ -68,26 +68,32 @@ func (m *Member) beat(ctx context.Context) (more bool, err error) {
 	sent := m.cfg.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Term)
 	defer cancel()
-	l := m.lease()
+	l := m.lease(m.work.Admitted())
 	r, err := m.cfg.Owners.Renew(ctx, l)
 	n, err := m.hear(sent, l.Reach, r, err)
 	m.pass(n)
 	return n.more, err
 }
 
-// lease returns what the host says next.
-func (m *Member) lease() store.Lease {
+// manyCounts bounds the counts that the store has not been told of while it cannot be reached. Then the host admits nothing for long anyway.
+const manyCounts = 1000
+
+// lease returns what the host says next, with new counts.
+func (m *Member) lease(counts []store.Count) store.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.counts = append(m.counts, counts...)
+	m.counts = m.counts[max(0, len(m.counts)-manyCounts):]
 	return store.Lease{
 		Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests,
-		Peer: m.cfg.Peer, Fingerprint: m.cfg.Fingerprint, Heard: slices.Clone(m.heard),
+		Peer: m.cfg.Peer, Fingerprint: m.cfg.Fingerprint, Heard: slices.Clone(m.heard), Counts: slices.Clone(m.counts),
 	}
 }
 
 // news is what the host learns from a renewal.
 type news struct {
 	work, stop []store.OwnerKey
+	counts     []store.Count
 	vacant     bool
 	controlled bool
 	more       bool
@@ -107,7 +113,7 @@ func (m *Member) hear(sent time.Time, reach time.Duration, r store.Renewal, err 
 	if err != nil {
 		return n, err
 	}
-	m.heard, m.acted = m.heard[:0], m.forget(r.Signals)
+	m.heard, m.acted, m.counts = m.heard[:0], m.forget(r.Signals), nil
 	for _, s := range r.Signals {
 		m.heard = append(m.heard, s.ID)
 		if m.acted[s.ID] {
@@ -125,6 +131,8 @@ func (m *Member) hear(sent time.Time, reach time.Duration, r store.Renewal, err 
 			n.stop = append(n.stop, s.Key)
 		case store.SignalVacant:
 			n.vacant = true
+		case store.SignalCounted:
+			n.counts = append(n.counts, store.Count{Of: string(s.Key), N: s.Epoch})
 		}
 	}
 	if len(r.Signals) >= manySignals {
@@ -183,6 +191,9 @@ func (m *Member) pass(n news) {
 	}
 	for _, key := range n.stop {
 		m.work.Stopped(key)
+	}
+	for _, c := range n.counts {
+		m.work.Counted(c)
 	}
 	if n.controlled {
 		m.work.Controlled()

@@ -43,6 +43,14 @@ type Sandboxes interface {
 	TakeUp()
 }
 
+// Counts are counts of what is bounded for all hosts together.
+type Counts interface {
+	// Admitted returns what this host has counted since the last call.
+	Admitted() []store.Count
+	// Counted counts what another host has counted.
+	Counted(c store.Count)
+}
+
 // UptakeConfig configures an Uptake.
 type UptakeConfig struct {
 	Member    *Member
@@ -50,6 +58,7 @@ type UptakeConfig struct {
 	Replies   Replies
 	Sandboxes Sandboxes // nil: there are none
 	Memory    []Memory
+	Bounds    Counts
 	Log       *slog.Logger
 }
 
@@ -97,6 +106,12 @@ func (u *Uptake) Vacant() { u.note(func() { u.sweep = true }) }
 
 // Controlled implements Work.
 func (u *Uptake) Controlled() { u.note(func() { u.control = true }) }
+
+// Admitted implements Work.
+func (u *Uptake) Admitted() []store.Count { return u.cfg.Bounds.Admitted() }
+
+// Counted implements Work.
+func (u *Uptake) Counted(c store.Count) { u.cfg.Bounds.Counted(c) }
 
 func (u *Uptake) note(what func()) {
 	u.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
@@ -60,6 +61,12 @@ func (c *Current) Client(token string) (string, bool) { return c.Config().Client
 
 // Admit implements channel.Admitter.
 func (c *Current) Admit(m message.Message) channel.Admission { return c.Load().Gate.Admit(m) }
+
+// Admitted implements cluster.Counts.
+func (c *Current) Admitted() []store.Count { return c.Load().Gate.Admitted() }
+
+// Counted implements cluster.Counts.
+func (c *Current) Counted(n store.Count) { c.Load().Gate.Counted(n) }
 
 // Judge reports whether a message would be admitted, and why.
 func (c *Current) Judge(m message.Message) (decision, why string) { return c.Load().Gate.Judge(m) }

@@ -198,8 +198,17 @@ func (m *Manifest) lease(i Instance) kind.Lease {
 	if o := m.Options[i.Kind]; o == nil || o.Shared() {
 		return nil
 	}
-	return i.Lease
+	if a, is := m.Options[i.Kind].(kind.Apart); i.Lease == nil || is && a.Apart(i.Settings) {
+		return i.Lease
+	}
+	return whole{i.Lease}
 }
+
+// whole is the lease of an instance that sends only while it may receive.
+type whole struct{ kind.Lease }
+
+// Sending implements kind.Lease.
+func (w whole) Sending() time.Duration { return w.Left() }
 
 // rehearsal bounds the shutdown after a rehearsal.
 const rehearsal = 2 * time.Second

@@ -48,8 +48,8 @@ func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (proce
 	if err != nil {
 		return nil, permanent{err}
 	}
-	if l := p.manifest.lease(sup.instance); l != nil && l.Left() <= 0 && !o.bare {
-		return nil, errElsewhere
+	if l := p.manifest.lease(sup.instance); l != nil && l.Sending() <= 0 && !o.bare {
+		return nil, elsewhere{l}
 	}
 	if p.dev {
 		sup.log.Warn("plugin runs from a development folder: it is not verified", "dir", p.dir)

@@ -28,7 +28,8 @@ type timeouts struct {
 	proof       time.Duration // how long the trial of a new version takes
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
-	leaseEvery  time.Duration // how often the lease of an instance is checked
+	leaseEvery  time.Duration // how often the lease of an instance that runs is checked
+	standby     time.Duration // the same for one that does not: answers wait for it
 	leaseLost   time.Duration // how long it may be gone before the process is stopped: after a suspension the host may get it back
 	exitLag     time.Duration // how long after a failed call a crashing process may take to exit
 }
@@ -38,7 +39,7 @@ func defaultTimeouts() timeouts {
 		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
 		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
 		lockEvery: 250 * time.Millisecond, namesEvery: 2 * time.Second, proof: 3 * time.Second, exitLag: time.Second,
-		leaseEvery: 250 * time.Millisecond, leaseLost: time.Second,
+		leaseEvery: 250 * time.Millisecond, leaseLost: time.Second, standby: 50 * time.Millisecond,
 	}
 }
 
@@ -99,8 +100,10 @@ type supervisor struct {
 // errRestart ends a life because an operator asked for a restart.
 var errRestart = errors.New("restart requested")
 
-// errElsewhere ends a life because the lease is gone: the instance may run on another host.
-var errElsewhere = errors.New("another host has the lease")
+// elsewhere ends a life because the lease is gone: the instance may run on another host.
+type elsewhere struct{ lease kind.Lease }
+
+func (elsewhere) Error() string { return "another host has the lease" }
 
 func newSupervisor(h *Host, i Instance, use Handler, kept *recent) *supervisor {
 	return &supervisor{
@@ -120,12 +123,13 @@ func (sup *supervisor) run(ctx context.Context) {
 		sup.update(func(s *Status) { s.Restarts = n })
 		life := sup.life(ctx)
 		next, err := sup.once(life, now)
+		away, is := errors.AsType[elsewhere](err)
 		switch {
 		case now.pending():
 			sup.giveUp(now, err)
-		case errors.Is(err, errElsewhere) && life.Err() == nil:
+		case is && life.Err() == nil:
 			n-- // it has not failed
-			next = sup.standby(life)
+			next = sup.standby(life, away)
 		case next == nil && life.Err() == nil:
 			next = sup.pause(life, err)
 		}
@@ -243,7 +247,7 @@ func (sup *supervisor) serve(life context.Context, p process, t *canary) (next *
 	sup.tellLogin("")
 	drain()
 	why := err // leave may run after this function has returned
-	if errors.Is(err, errElsewhere) {
+	if _, is := errors.AsType[elsewhere](err); is {
 		why = nil // it ends in order
 	}
 	leave := func() {
@@ -275,7 +279,7 @@ func (sup *supervisor) until(life context.Context, p process, served, sick chan 
 		case <-p.exited():
 			return nil, p.failure()
 		case <-lost:
-			return nil, errElsewhere
+			return nil, elsewhere{p.lease()}
 		case err := <-sick:
 			return nil, sup.because(life, p, err) // a process that crashes answers no checks before it is gone
 		case err := <-served:
@@ -318,7 +322,7 @@ func (sup *supervisor) holds(ctx context.Context, l kind.Lease, lost chan<- stru
 		case <-ctx.Done():
 			return
 		}
-		if gone++; l.Left() > 0 {
+		if gone++; l.Sending() > 0 {
 			gone = 0
 		}
 	}
@@ -326,12 +330,12 @@ func (sup *supervisor) holds(ctx context.Context, l kind.Lease, lost chan<- stru
 }
 
 // standby waits for the lease.
-func (sup *supervisor) standby(life context.Context) *canary {
+func (sup *supervisor) standby(life context.Context, away elsewhere) *canary {
 	sup.update(func(s *Status) { s.PID = 0 })
-	sup.set(Standby, errElsewhere.Error())
-	tick := time.NewTicker(sup.host.timeouts.leaseEvery)
+	sup.set(Standby, away.Error())
+	tick := time.NewTicker(sup.host.timeouts.standby)
 	defer tick.Stop()
-	for sup.instance.Lease.Left() <= 0 {
+	for away.lease.Sending() <= 0 {
 		select {
 		case <-tick.C:
 		case next := <-sup.canaries:

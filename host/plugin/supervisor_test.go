@@ -323,18 +323,19 @@ func TestQuarantineNeedsAWindow(t *testing.T) {
 }
 
 // tied is a lease that a test gives and takes.
-type tied struct{ left, epoch atomic.Int64 }
+type tied struct{ left, sending, epoch atomic.Int64 }
 
-func (l *tied) Left() time.Duration { return time.Duration(l.left.Load()) }
-func (l *tied) Epoch() int64        { return l.epoch.Load() }
+func (l *tied) Left() time.Duration    { return time.Duration(l.left.Load()) }
+func (l *tied) Sending() time.Duration { return max(l.Left(), time.Duration(l.sending.Load())) }
+func (l *tied) Epoch() int64           { return l.epoch.Load() }
 
 // TestALeaseStartsAndStopsAnInstance: nothing runs without it, a short loss is a suspension of this host, and a longer one ends the process in order.
 func TestALeaseStartsAndStopsAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, shutdowns := &tied{}, 0
 		th, stop := playWith(t, l, func(int) (*puppet, error) {
-			if l.Left() <= 0 {
-				return nil, errElsewhere // as launch
+			if l.Sending() <= 0 {
+				return nil, elsewhere{l} // as launch
 			}
 			p := newPuppet()
 			p.needs = l
@@ -351,18 +352,21 @@ func TestALeaseStartsAndStopsAnInstance(t *testing.T) {
 			return th.Status()[0].State
 		}
 		for i, c := range []struct {
-			left, after time.Duration
-			want        State
+			left, sending, after time.Duration
+			want                 State
 		}{
-			{0, time.Minute, Standby},
-			{time.Second, time.Second, Ready},
-			{0, 700 * time.Millisecond, Ready},
-			{time.Second, time.Minute, Ready},
-			{0, 2 * time.Second, Standby},
-			{0, time.Hour, Standby},
-			{time.Second, time.Second, Ready},
+			{0, 0, time.Minute, Standby},
+			{time.Second, 0, time.Second, Ready},
+			{0, 0, 700 * time.Millisecond, Ready},
+			{time.Second, 0, time.Minute, Ready},
+			{0, 0, 2 * time.Second, Standby},
+			{0, 0, time.Hour, Standby},
+			{0, time.Second, 100 * time.Millisecond, Ready},
+			{0, time.Second, time.Minute, Ready},
+			{time.Second, 0, time.Second, Ready},
 		} {
 			l.left.Store(int64(c.left))
+			l.sending.Store(int64(c.sending))
 			if got := state(c.after); got != c.want {
 				t.Errorf("step %d: %s, want %s", i, got, c.want)
 			}
@@ -374,4 +378,31 @@ func TestALeaseStartsAndStopsAnInstance(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWhoSendsBeforeItReceives: a plugin says so, unless a setting of the instance speaks against it.
+func TestWhoSendsBeforeItReceives(t *testing.T) {
+	l := &tied{}
+	l.sending.Store(int64(time.Second))
+	for name, c := range map[string]struct {
+		options channelkind.Options
+		mode    string
+		sends   bool
+	}{
+		"by default":            {mode: "cloud"},
+		"apart":                 {options: channelkind.Options{SendsApart: true}, mode: "linked", sends: true},
+		"together in this mode": {options: channelkind.Options{SendsApart: true, TogetherWhen: map[string]any{"mode": "linked"}}, mode: "linked"},
+		"apart in this mode":    {options: channelkind.Options{SendsApart: true, TogetherWhen: map[string]any{"mode": "linked"}}, mode: "cloud", sends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Manifest{Options: map[kind.Name]kind.Options{channelkind.Name: &c.options}}
+			got := m.lease(Instance{Kind: channelkind.Name, Settings: map[string]any{"mode": c.mode}, Lease: l})
+			if sends := got.Sending() > 0; sends != c.sends || got.Left() > 0 {
+				t.Errorf("it sends: %v, and receives: %v", sends, got.Left() > 0)
+			}
+			if m.lease(Instance{Kind: channelkind.Name, Settings: map[string]any{"mode": c.mode}}) != nil {
+				t.Error("a host alone has a lease")
+			}
+		})
+	}
 }

@@ -106,6 +106,14 @@ type Lease struct {
 	Peer, Fingerprint string
 	// Heard are the signals that the host has acted on. They are not sent again.
 	Heard []int64
+	// Counts are told to the other hosts that are alive, as SignalCounted.
+	Counts []Count
+}
+
+// Count is how often a host has admitted something that is bounded for all hosts together, since it told that last.
+type Count struct {
+	Of string // what, in the words of the hosts
+	N  int64
 }
 
 // Renewal is what a host learns when it renews its lease.
@@ -137,6 +145,8 @@ const (
 	SignalVacant SignalKind = "vacant" // another host has given up all its keys
 	// SignalControl says that Renewal.Control has grown.
 	SignalControl SignalKind = "control"
+	// SignalCounted is a Count of another host. It waits for the next Renew, and is lost with a host that dies or leaves.
+	SignalCounted SignalKind = "counted"
 )
 
 // Signal is what another host wants the owner of a key to know. Signals only save time: one that is never read does no harm, because
@@ -144,8 +154,8 @@ const (
 type Signal struct {
 	ID   int64
 	Kind SignalKind
-	Key  OwnerKey // empty if it is about no key
-	// Epoch is that of the new owner, for SignalLost.
+	Key  OwnerKey // empty if it is about no key; Count.Of for SignalCounted
+	// Epoch is that of the new owner, for SignalLost; Count.N for SignalCounted.
 	Epoch int64
 }
 
@@ -166,7 +176,7 @@ type Owners interface {
 	Shared() bool
 	// Renew extends the lease of this host.
 	Renew(ctx context.Context, l Lease) (Renewal, error)
-	// Signaled reports whether there are signals that Renew has not been told as heard.
+	// Signaled reports whether there are signals that Renew has not been told as heard, other than counts.
 	Signaled(ctx context.Context) (bool, error)
 	// Owner returns the owner of a key.
 	Owner(ctx context.Context, key OwnerKey) (Owner, error)

@@ -60,7 +60,7 @@ const (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "discord", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
-		Exclusive: true, Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
+		Exclusive: true, SendsApart: true, Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
 	}}
 }
 

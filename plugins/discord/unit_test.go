@@ -31,7 +31,7 @@ func TestDescriptionIsThatOfTheManifest(t *testing.T) {
 	}
 	about := (&plugin{}).Describe()
 	for name, has := range map[string]bool{
-		"idempotent": about.Capabilities.Idempotent, "exclusive": about.Capabilities.Exclusive, "threads": about.Capabilities.Threads,
+		"idempotent": about.Capabilities.Idempotent, "exclusive": about.Capabilities.Exclusive, "sends_apart": about.Capabilities.SendsApart, "threads": about.Capabilities.Threads,
 		"markdown": about.Capabilities.Markdown, "buttons": about.Capabilities.Buttons,
 	} {
 		if has {

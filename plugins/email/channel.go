@@ -34,7 +34,9 @@ var (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{
 		Name: "email", Version: "0.1.0", ConfigSchema: settingsSchema,
-		Capabilities: channel.Capabilities{MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, Markdown: true, Senders: channel.SendersProved},
+		Capabilities: channel.Capabilities{
+			MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, SendsApart: true, Markdown: true, Senders: channel.SendersProved,
+		},
 	}
 }
 

@@ -43,7 +43,7 @@ func (p *plugin) Describe() channel.Description {
 		Name: "matrix", Version: "0.1.0", ConfigSchema: settingsSchema,
 		// An event has at most 64 KiB as JSON, and holds the text twice.
 		Capabilities: channel.Capabilities{
-			MaxTextRunes: 20_000, MaxAttachmentBytes: maxMedia, MinEditInterval: time.Second, Idempotent: true, Threads: true, Markdown: true,
+			MaxTextRunes: 20_000, MaxAttachmentBytes: maxMedia, MinEditInterval: time.Second, Idempotent: true, SendsApart: true, Threads: true, Markdown: true,
 			Senders: channel.SendersProved,
 		},
 	}

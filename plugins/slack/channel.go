@@ -41,7 +41,7 @@ const (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "slack", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, MinEditInterval: 1500 * time.Millisecond,
-		Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
+		SendsApart: true, Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
 	}}
 }
 
@@ -54,14 +54,14 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	p.settings, p.config, p.log = s, c, c.Log
 	p.web, p.places, p.unclear = newWeb(s), newPlaces(), newUnclear()
 	p.people = newPeople(p.web.client)
+	if err := p.places.load(c); err != nil { // before the first send, which adds to it
+		p.log.Warn("cannot read the list of conversations; messages sent meanwhile are missed", "error", err)
+	}
 	return nil
 }
 
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
-	if err := p.places.load(p.config); err != nil {
-		p.log.Warn("cannot read the list of conversations; messages sent meanwhile are missed", "error", err)
-	}
 	q := make(queue, maxQueue)
 	var work sync.WaitGroup
 	defer work.Wait()

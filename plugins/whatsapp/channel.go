@@ -29,7 +29,7 @@ const (
 // Describe implements channel.Channel. Both lines have the same abilities: the host asks before it knows which it will be.
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "whatsapp", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
-		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, Exclusive: true, Markdown: true, Buttons: true,
+		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, Exclusive: true, SendsApart: true, Markdown: true, Buttons: true,
 		Senders: channel.SendersProved,
 	}}
 }

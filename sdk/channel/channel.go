@@ -10,7 +10,8 @@ type Channel interface {
 	// wrong; any other error means that the check failed, and the host tries again.
 	Configure(ctx context.Context, c Config) error
 	// Run connects and delivers events until ctx ends. It reconnects by itself. An error, or a return before ctx
-	// ends, ends the process; the host starts another after a pause. It is called again after ErrLeaseExpired has ended ctx.
+	// ends, ends the process; the host starts another after a pause. It is called again after ErrLeaseExpired has ended ctx. With
+	// Capabilities.SendsApart, calls can come before Run, and between two calls of Run.
 	Run(ctx context.Context, in Inbox) error
 	// Send delivers one message. ctx has its deadline. If the outcome of a failed send is known, set Sent.Outcome along with the error; an
 	// error alone means OutcomeUnknown.

@@ -20,7 +20,7 @@ func TestASuspensionEndsALease(t *testing.T) {
 	now := 100 * time.Hour
 	l := newLease()
 	l.clock = func() time.Duration { return now }
-	l.begin(true)
+	l.begin(true, false)
 	if _, err := l.held(); !errors.Is(err, ErrLeaseExpired) {
 		t.Fatalf("before the first lease: %v", err)
 	}

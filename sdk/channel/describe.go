@@ -30,6 +30,7 @@ func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
 		Idempotent:         c.Idempotent,
 		Exclusive:          c.Exclusive,
 		Shared:             c.Shared,
+		SendsApart:         c.SendsApart,
 		Threads:            c.Threads,
 		Buttons:            c.Buttons,
 		Format:             channelv1.TextFormat_TEXT_FORMAT_PLAIN,

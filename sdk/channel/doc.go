@@ -19,6 +19,9 @@
 // before a call of the platform: use the context that the method was given, keep no connection outside Run, and do not wait for the host
 // there without that context. A host alone grants no leases; then Run is called once.
 //
+// When a host has died, its successor waits until the lease of the other process must have expired. If sending needs nothing that Run has,
+// because it is a request of its own, set Capabilities.SendsApart: Send and the optional methods are called at once then, and Run after the wait.
+//
 // The host has an event only when Deliver returns nil (or the function given to DeliverAsync is called with nil): it is on disk then.
 // Acknowledge it to the platform then, and not before, so that nothing is lost when either side dies. Events may arrive twice; the host
 // drops repeats by their ID. ErrMalformed means that no host ever accepts the event: do not send it again.

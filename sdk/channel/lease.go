@@ -39,48 +39,87 @@ type lease struct {
 	clock func() time.Duration // goes on while the process or the machine is suspended
 
 	mu       sync.Mutex
-	limited  bool  // the host grants leases
-	epoch    int64 // the highest so far
-	until    time.Duration
-	term     context.Context // ends with the lease; nil without one
-	end      context.CancelCauseFunc
-	begun    chan struct{} // closed and replaced when a term begins
+	limited  bool          // the host grants leases
+	apart    bool          // calls need not wait for the lease of the half that receives
+	epoch    int64         // the highest so far
+	whole    term          // of everything
+	sending  term          // of calls; it lasts at least as long
 	answered chan struct{} // capacity 1: a Renew was answered
 }
 
+// term is the time of a lease, with its renewals. Its fields are guarded by lease.mu.
+type term struct {
+	until time.Duration
+	ctx   context.Context // ends with the term; nil without one
+	end   context.CancelCauseFunc
+	begun chan struct{} // closed and replaced when a term begins
+}
+
 func newLease() *lease {
-	return &lease{clock: uptime.SinceBoot, begun: make(chan struct{}), answered: make(chan struct{}, 1)}
+	return &lease{
+		clock: uptime.SinceBoot, answered: make(chan struct{}, 1),
+		whole: term{begun: make(chan struct{})}, sending: term{begun: make(chan struct{})},
+	}
 }
 
 // begin is called before Run: a program under a debugger serves one host after the other.
-func (l *lease) begin(limited bool) {
+func (l *lease) begin(limited, apart bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = 0
+	l.whole.until, l.sending.until = 0, 0
 	l.expire()
-	l.limited, l.epoch = limited, math.MinInt64
+	l.limited, l.apart, l.epoch = limited, apart, math.MinInt64
 }
 
-// expire ends the term if the lease has expired. l.mu is held.
-func (l *lease) expire() {
-	if l.term != nil && l.clock() >= l.until {
-		l.end(ErrLeaseExpired)
-		l.term = nil
+// expire ends the terms that have expired, and returns how long the next one lasts; 0 if there is none. l.mu is held.
+func (l *lease) expire() (next time.Duration) {
+	now := l.clock()
+	for _, t := range []*term{&l.whole, &l.sending} {
+		switch {
+		case t.ctx == nil:
+		case now >= t.until:
+			t.end(ErrLeaseExpired)
+			t.ctx = nil
+		case next == 0 || t.until-now < next:
+			next = t.until - now
+		}
+	}
+	return next
+}
+
+// watch ends terms that expire, until ctx ends.
+func (l *lease) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		next := l.expire()
+		l.mu.Unlock()
+		if next == 0 {
+			next = leaseTick
+		}
+		look := time.NewTimer(min(next, leaseTick))
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+		look.Stop()
 	}
 }
 
 // held returns a context that ends with the lease, or ErrLeaseExpired without one.
-func (l *lease) held() (context.Context, error) {
+func (l *lease) held() (context.Context, error) { return l.in(&l.whole) }
+
+// in is held for one of the terms.
+func (l *lease) in(t *term) (context.Context, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.limited {
 		return context.Background(), nil
 	}
 	l.expire()
-	if l.term == nil {
+	if t.ctx == nil {
 		return nil, ErrLeaseExpired
 	}
-	return l.term, nil
+	return t.ctx, nil
 }
 
 // granted reports whether the host grants leases.
@@ -94,7 +133,7 @@ func (l *lease) granted() bool {
 func (l *lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(l.until-l.clock(), 0)
+	return max(l.whole.until-l.clock(), 0)
 }
 
 // take obeys the host's answer to a Renew.
@@ -113,19 +152,30 @@ func (l *lease) take(answer *channelv1.Lease) error {
 	}
 	l.expire()
 	l.epoch = answer.GetEpoch()
-	used := min(max(answer.GetDuration().AsDuration(), 0), maxLease)
-	l.until = time.Duration(answer.GetMark()) + used - used/8 // the rest is for closing connections
-	if l.term == nil && l.until > now {
-		l.term, l.end = context.WithCancelCause(context.Background())
-		close(l.begun)
-		l.begun = make(chan struct{})
+	whole := answer.GetDuration().AsDuration()
+	sending := whole
+	if l.apart {
+		sending = max(whole, answer.GetSending().AsDuration())
 	}
+	l.whole.extend(now, time.Duration(answer.GetMark()), whole)
+	l.sending.extend(now, time.Duration(answer.GetMark()), sending)
 	l.expire()
 	select {
 	case l.answered <- struct{}{}:
 	default:
 	}
 	return nil
+}
+
+// extend makes a term last for a time since mark, and begins it if there is none.
+func (t *term) extend(now, mark, lasts time.Duration) {
+	used := min(max(lasts, 0), maxLease)
+	t.until = mark + used - used/8 // the rest is for closing connections
+	if t.ctx == nil && t.until > now {
+		t.ctx, t.end = context.WithCancelCause(context.Background())
+		close(t.begun)
+		t.begun = make(chan struct{})
+	}
 }
 
 // renew asks for leases until the stream ends. The next question waits for the answer to the last, so that a suspended host has one to
@@ -163,6 +213,9 @@ func (l *lease) run(ctx context.Context, board *process.Board, expired func(), f
 	if !l.granted() {
 		return f(ctx)
 	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go l.watch(watching)
 	for {
 		term := l.await(ctx)
 		if term == nil {
@@ -179,7 +232,7 @@ func (l *lease) run(ctx context.Context, board *process.Board, expired func(), f
 func (l *lease) await(ctx context.Context) context.Context {
 	for {
 		l.mu.Lock()
-		begun := l.begun
+		begun := l.whole.begun
 		l.mu.Unlock()
 		if term, err := l.held(); err == nil {
 			return term
@@ -198,20 +251,13 @@ func (l *lease) during(ctx, term context.Context, expired func(), f func(context
 	defer stop(nil)
 	returned := make(chan error, 1)
 	go func() { returned <- f(running) }() // ends with running, or else the process does
-	for term.Err() == nil {
-		look := time.NewTimer(min(max(l.left(), time.Millisecond), leaseTick))
-		select {
-		case err := <-returned:
-			look.Stop()
-			if term.Err() == nil {
-				return err
-			}
-			returned <- err
-		case <-look.C:
-			_, _ = l.held() // ends the term if the lease has expired
-		case <-term.Done():
+	select {
+	case err := <-returned:
+		if term.Err() == nil {
+			return err
 		}
-		look.Stop()
+		returned <- err
+	case <-term.Done():
 	}
 	stop(ErrLeaseExpired)
 	expired()
@@ -223,10 +269,10 @@ func (l *lease) during(ctx, term context.Context, expired func(), f func(context
 	}
 }
 
-// leased derives the context of a call to the platform, or returns ErrLeaseExpired without a lease. The call may go on for sendGrace after the
+// leased derives the context of a call to the platform, or returns ErrLeaseExpired without a lease of calls. The call may go on for sendGrace after the
 // lease; its Patience ends with the lease.
 func (l *lease) leased(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	term, err := l.held()
+	term, err := l.in(&l.sending)
 	if err != nil {
 		return nil, nil, err
 	}

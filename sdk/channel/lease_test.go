@@ -196,3 +196,82 @@ func TestWithoutLeasesNothingWaits(t *testing.T) {
 	h.Ack()
 	<-a.done
 }
+
+// apart is a plugin whose calls need nothing that Run has.
+type apart struct{ *fake }
+
+func (a apart) Describe() channel.Description {
+	d := a.fake.Describe()
+	d.Capabilities.SendsApart = true
+	return d
+}
+
+// TestSendingNeedsNoReceivingHalf: the host of a plugin has just got the channel, and another one's may still poll.
+func TestSendingNeedsNoReceivingHalf(t *testing.T) {
+	a, refused := &account{message: make(chan string, 4), done: make(chan string, 4)}, make(chan error, 4)
+	for name, p := range map[string]channel.Channel{"apart": apart{a.poller(refused)}, "together": a.poller(refused)} {
+		t.Run(name, func(t *testing.T) {
+			before := a.total.Load()
+			send := func(h *plugintest.Host, key string) channel.Outcome {
+				t.Helper()
+				sent, _ := h.Send(channel.Send{Key: key, Conversation: channel.Conversation{ID: "c"}, Text: key})
+				return sent.Outcome
+			}
+			leases := plugintest.NewLeases(1, 0)
+			leases.GrantSending(1, leased)
+			h := plugintest.Start(t, p, plugintest.Config{Leases: leases})
+			if name == "together" {
+				time.Sleep(leased)
+				if out := send(h, "k"); out != channel.OutcomeNotSent || a.total.Load() != before {
+					t.Errorf("%v, %d polls", out, a.total.Load()-before)
+				}
+				return
+			}
+			for late := time.Now().Add(time.Minute); send(h, "k") != channel.OutcomeSent; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(late) {
+					t.Fatal("nothing is sent")
+				}
+			}
+			time.Sleep(2 * leased) // it is renewed
+			if out := send(h, "later"); out != channel.OutcomeSent || a.total.Load() != before {
+				t.Errorf("%v, %d polls", out, a.total.Load()-before)
+			}
+			leases.Grant(1, leased)
+			h.WaitStatus(channel.StateReady)
+			leases.GrantSending(2, leased)
+			h.WaitStatus(channel.StateConnecting)
+			if out := send(h, "alone again"); out != channel.OutcomeSent || a.polls.Load() != 0 {
+				t.Errorf("%v, %d polls", out, a.polls.Load())
+			}
+			time.Sleep(time.Until(leases.Suspend()))
+			if out := send(h, "too late"); out != channel.OutcomeNotSent {
+				t.Errorf("after the lease: %v", out)
+			}
+		})
+	}
+}
+
+// TestASendApartEndsWithItsLease: a call is under way when the lease to send expires, and nothing receives.
+func TestASendApartEndsWithItsLease(t *testing.T) {
+	leases, sending := plugintest.NewLeases(1, 0), make(chan struct{}, 100)
+	leases.GrantSending(1, leased)
+	h := plugintest.Start(t, apart{&fake{
+		run: func(context.Context, channel.Inbox) error { panic("it may not receive") },
+		send: func(ctx context.Context, _ channel.Send) (channel.Sent, error) {
+			sending <- struct{}{}
+			<-ctx.Done()
+			return channel.Sent{}, context.Cause(ctx)
+		},
+	}}, plugintest.Config{Leases: leases})
+	time.AfterFunc(leased/2, func() { leases.Suspend() })
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		sent, err := h.Send(channel.Send{Key: "k", Conversation: channel.Conversation{ID: "c"}, Text: "x"})
+		if sent.Outcome == channel.OutcomeNotSent && len(sending) == 0 && time.Now().Before(late) {
+			continue // the first Renew is not answered yet
+		}
+		if sent.Outcome != channel.OutcomeUnknown || err == nil || !strings.Contains(err.Error(), "lease") {
+			t.Errorf("%+v, %v", sent, err)
+		}
+		return
+	}
+}

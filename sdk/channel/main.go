@@ -51,7 +51,7 @@ func Part(p Channel) plugin.Part {
 			})
 		},
 		Configure: p.Configure,
-		Begin:     func(r *pluginv1.ConfigureRequest) { lease.begin(r.GetLease()) },
+		Begin:     func(r *pluginv1.ConfigureRequest) { lease.begin(r.GetLease(), p.Describe().Capabilities.SendsApart) },
 		Run: func(ctx context.Context, b *process.Board) error {
 			return lease.run(ctx, b, events.disown, func(ctx context.Context) error { return p.Run(ctx, inbox{events, b}) })
 		},

@@ -26,6 +26,7 @@ type Capabilities struct {
 	Idempotent         bool          // Send recognises a repeated key even after a restart of the plugin
 	Exclusive          bool          // one connection per credential: not even two processes of one host may overlap
 	Shared             bool          // several hosts may run it at the same time: each event comes to one of them, or has one ID in all
+	SendsApart         bool          // all calls work without Run and its connections, also while another process receives; see Channel.Run
 	Threads            bool          // conversations may be threads
 	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
 	Buttons            bool          // Send and Edit show buttons, and a press is delivered as EventButton

@@ -41,6 +41,7 @@ type actor struct {
 	mu         sync.Mutex
 	configured bool
 	link       *link  // nil without a lease
+	mute       *link  // that is not read; nil before the first send without a lease to receive
 	address    string // of the platform
 	tie        tie
 	sent       map[string]string // message id by key
@@ -134,7 +135,7 @@ func (a *actor) Describe(_ context.Context, r *pluginv1.DescribeRequest) (*plugi
 		Name: "actor", Version: "1.0.0", Protocols: []uint32{1}, Kinds: []pluginv1.Kind{pluginv1.Kind_KIND_CHANNEL, pluginv1.Kind_KIND_TOOLS},
 		Channel: &channelv1.Capabilities{
 			Edit: channelv1.EditLevel_EDIT_LEVEL_OWN, Typing: true, Fetch: true, Upload: true, Format: channelv1.TextFormat_TEXT_FORMAT_PLAIN,
-			Senders: channelv1.SenderProof_SENDER_PROOF_PROVED,
+			Senders: channelv1.SenderProof_SENDER_PROOF_PROVED, SendsApart: true,
 		},
 		Tools: &toolv1.Capabilities{Watch: true}, Lease: true,
 	}
@@ -418,13 +419,13 @@ func (a *actor) Send(_ context.Context, r *channelv1.SendRequest) (*channelv1.Se
 		}
 		return &channelv1.SendResponse{Outcome: channelv1.Outcome_OUTCOME_DUPLICATE, MessageIds: []string{id}}, nil
 	}
-	if !a.held() && !a.is("sends-on") {
+	if !a.sends() && !a.is("sends-on") {
 		return &channelv1.SendResponse{Outcome: channelv1.Outcome_OUTCOME_NOT_SENT, Detail: "there is no lease"}, nil
 	}
 	id := fmt.Sprint("m", len(a.sent)+1)
 	a.sent[r.GetIdempotencyKey()] = id
-	if a.link != nil && !a.is("pretends-to-send") {
-		a.link.put(wireLine{Show: r.GetText()})
+	if a.configured && !a.is("pretends-to-send") {
+		a.out().put(wireLine{Show: r.GetText()})
 	}
 	return &channelv1.SendResponse{Outcome: channelv1.Outcome_OUTCOME_SENT, MessageIds: []string{id}}, nil
 }

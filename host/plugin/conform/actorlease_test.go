@@ -16,6 +16,7 @@ type tie struct {
 	limited bool
 	epoch   int64
 	until   time.Duration // since the start
+	sending time.Duration // by when it must stop sending; at least until
 	began   time.Time     // the start; the actor is never suspended
 	ended   bool          // there was a lease
 	ask     chan struct{} // a Renew is due
@@ -38,6 +39,22 @@ func (t *tie) renew() *channelv1.ReceiveResponse {
 // held reports whether the actor may use its platform. a.mu is held.
 func (a *actor) held() bool { return !a.tie.limited || time.Since(a.tie.began) < a.tie.until }
 
+// sends reports whether the actor may send. a.mu is held.
+func (a *actor) sends() bool {
+	return a.held() || time.Since(a.tie.began) < a.tie.sending && !a.is("sends-late")
+}
+
+// out returns the connection to send over, which receives nothing unless the actor may. a.mu is held.
+func (a *actor) out() *link {
+	if a.link != nil {
+		return a.link
+	}
+	if a.mute == nil {
+		a.mute, _ = dialLink(a.address)
+	}
+	return a.mute
+}
+
 // lease obeys a Lease, more or less.
 func (a *actor) lease(l *channelv1.Lease) error {
 	a.mu.Lock()
@@ -52,6 +69,10 @@ func (a *actor) lease(l *channelv1.Lease) error {
 		mark = 0
 	}
 	a.tie.epoch, a.tie.until = l.GetEpoch(), mark+l.GetDuration().AsDuration()
+	a.tie.sending = mark + max(l.GetDuration().AsDuration(), l.GetSending().AsDuration())
+	if a.is("receives-early") {
+		a.tie.until = a.tie.sending
+	}
 	time.AfterFunc(300*time.Millisecond, a.tie.due)
 	time.AfterFunc(a.tie.until-now, a.expire)
 	if a.link == nil && a.held() {

@@ -70,6 +70,7 @@ func (k *kit) plugin() suite.Plugin {
 		Kinds: plugin.AllKinds().Wire(k.manifest.Kinds),
 		Name:  k.manifest.Name, Version: k.manifest.Version, Settings: k.file.Settings, Secrets: k.file.Secrets, Optional: k.file.Optional,
 		Named: k.manifest.Config.Secrets, Calls: k.file.Calls, Container: k.file.Container, Gone: k.file.Gone, Redelivers: k.file.Fake.Redelivers,
+		Together:    !channelkind.OptionsOf(k.manifest.Options).Apart(k.file.Settings),
 		StopTimeout: time.Duration(k.manifest.Run.StopTimeout), Source: FileName, Bench: k.bench,
 	}
 }
@@ -80,6 +81,7 @@ func (k *kit) checks() []suite.Check {
 		{Name: "schema", Run: k.schema, Next: "make config.schema of plugin.toml accept the settings in conform.toml: otherwise the host would not start the plugin"},
 		{Name: "senders", Kind: pluginv1.Kind_KIND_CHANNEL, Run: k.senders,
 			Next: "write under [channel] and in Describe what the platform proves about a sender: proved, claimed or none"},
+		{Name: "apart", Kind: pluginv1.Kind_KIND_CHANNEL, Run: k.apart, Next: "name settings of the plugin in channel.together_when"},
 	}
 }
 
@@ -105,14 +107,24 @@ func (k *kit) senders(t *suite.T) {
 	if declared.Senders == "" {
 		t.Fail("channel.senders is missing in plugin.toml: the host treats every id as a claim, and every sender as a guest at most")
 	}
+	k.when(t, "claimed_when", declared.ClaimedWhen)
+}
+
+// apart checks the settings with which the channel does not send apart.
+func (k *kit) apart(t *suite.T) {
+	k.when(t, "together_when", channelkind.OptionsOf(k.manifest.Options).TogetherWhen)
+}
+
+// when checks that the keys of a table of [channel] are settings of the plugin.
+func (k *kit) when(t *suite.T, table string, given map[string]any) {
 	s, err := plugin.ReadSettings(k.dir)
 	if err != nil {
 		t.Fail("%w", err)
 	}
-	wrong, err := s.Check(declared.ClaimedWhen)
+	wrong, err := s.Check(given)
 	for _, w := range wrong {
-		if key := strings.Join(w.Key, "."); declared.ClaimedWhen[key] != nil {
-			t.Fail("channel.claimed_when.%s is not a setting of the plugin: %s", key, w.Problem)
+		if key := strings.Join(w.Key, "."); given[key] != nil {
+			t.Fail("channel.%s.%s is not a setting of the plugin: %s", table, key, w.Problem)
 		}
 	}
 	if err != nil {

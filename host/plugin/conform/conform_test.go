@@ -58,7 +58,7 @@ protocols = [1]
 exec = { any = ["bin/actor", "plugin:%s"] }
 run = { tls = "none", stop_timeout = %q, start_timeout = "40s" }
 config = { secrets = ["token"] }
-channel = { edit = true, typing = true, fetch = true, upload = true, senders = "proved" }
+channel = { edit = true, typing = true, fetch = true, upload = true, senders = "proved", sends_apart = true }
 `, mode, stop)
 	if mode == "narrow-schema" {
 		manifest = strings.Replace(manifest, "config = { ", "config = { schema = \"settings.json\", ", 1)
@@ -121,7 +121,7 @@ func TestAGoodPluginPassesEverything(t *testing.T) {
 }
 
 // checks is how many there are for a plugin of both kinds.
-const checks = 53
+const checks = 55
 
 // TestAPluginMayWaitForEachAck: one that polls fetches no more until the host has what it fetched.
 func TestAPluginMayWaitForEachAck(t *testing.T) {
@@ -185,6 +185,8 @@ var broken = []struct{ mode, check, says string }{
 	{"sends-on", "lease-expired", "after the lease: the outcome is OUTCOME_SENT"},
 	{"acks-expired", "lease-successor", "the successor does not get it"},
 	{"leases-once", "lease-again", "does not come with the next one"},
+	{"receives-early", "lease-sending", "the host lets it send and not receive: event "},
+	{"sends-late", "lease-sending", "the outcome is OUTCOME_NOT_SENT (there is no lease), want OUTCOME_SENT"},
 	{"any-epoch", "lease-epoch", "a lease of epoch 4 after one of epoch 5 is accepted"},
 	{"eager", "before-configure", "Send before Configure answers OK, want [FailedPrecondition]"},
 	{"pretends-to-send", "send", "but the fake platform shows nothing"},

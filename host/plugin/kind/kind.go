@@ -50,8 +50,17 @@ type Options interface {
 type Lease = interface {
 	// Left is how long the host surely has it from now on, by a monotonic clock; 0 without it.
 	Left() time.Duration
+	// Sending is how long the host may surely have a process that sends and does not receive: at least Left. It is above 0 before that when
+	// the process of a previous host may still receive.
+	Sending() time.Duration
 	// Epoch rises whenever the instance goes from one host to another.
 	Epoch() int64
+}
+
+// Apart is implemented by the Options of a kind whose instances can send before they may receive.
+type Apart interface {
+	// Apart reports whether an instance with those settings can.
+	Apart(settings map[string]any) bool
 }
 
 // Conn is the connection to a ready process of an instance, for the duration of one Handler.Serve. It can be used by many goroutines.

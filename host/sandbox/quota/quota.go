@@ -216,37 +216,42 @@ func (k *Keeper) fits(session message.WorkspaceKey, need int64) bool {
 // day is how long an opened session counts.
 const day = 24 * time.Hour
 
-// Open records that a sender speaks in a conversation scope, and refuses it if that opens too many. free exempts the sender from the limit.
-func (k *Keeper) Open(sender message.SenderKey, place string, free bool) error {
+// Open records that a sender speaks in a conversation scope, and refuses it if that opens too many. It reports whether it counts as opened. free
+// exempts the sender from the limit.
+func (k *Keeper) Open(sender message.SenderKey, place string, free bool) (opened bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, known := k.senders[place]
-	if !known && !free {
-		if err := k.open(sender, place); err != nil {
-			return err
+	if _, known := k.senders[place]; !known && !free && k.limits.SenderSessions > 0 {
+		places := k.openings(sender)
+		if len(places) >= k.limits.SenderSessions {
+			return false, Refusal(fmt.Sprintf("you have opened %d conversations within a day, and no more are allowed: go on in one of them", len(places)))
 		}
+		places[place], opened = k.config.Now(), true
 	}
 	k.senders[place] = sender
-	return nil
+	return opened, nil
 }
 
-func (k *Keeper) open(sender message.SenderKey, place string) error {
-	limit, now := k.limits.SenderSessions, k.config.Now()
-	if limit == 0 {
-		return nil
+// Opened records that a sender has opened a scope at another host, if that is not known.
+func (k *Keeper) Opened(sender message.SenderKey, place string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.senders[place]; !known && k.limits.SenderSessions > 0 {
+		k.openings(sender)[place] = k.config.Now()
+		k.senders[place] = sender
 	}
-	places := k.opened[sender]
+}
+
+// openings returns what a sender has opened within a day. k.mu is held.
+func (k *Keeper) openings(sender message.SenderKey) map[string]time.Time {
+	now, places := k.config.Now(), k.opened[sender]
 	maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
-	if len(places) >= limit {
-		return Refusal(fmt.Sprintf("you have opened %d conversations within a day, and no more are allowed: go on in one of them", len(places)))
-	}
 	if places == nil {
 		k.forgetOldOpenings(now)
 		places = map[string]time.Time{}
 		k.opened[sender] = places
 	}
-	places[place] = now
-	return nil
+	return places
 }
 
 // Tell reports whether a sender whom Open has refused should get a message about it, which happens once a day.

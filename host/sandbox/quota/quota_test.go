@@ -42,20 +42,44 @@ func TestOpen(t *testing.T) {
 	s := newSite(Limits{SenderSessions: 3})
 	s.Restore("old/main", "ann")
 	for i := range 5 {
-		if err := s.Open("ann", fmt.Sprint("p", i), false); refused(err) != (i >= 3) {
+		if opened, err := s.Open("ann", fmt.Sprint("p", i), false); refused(err) != (i >= 3) || opened != (i < 3) {
 			t.Errorf("place %d: %v", i, err)
 		}
 	}
 	for _, place := range []string{"p0", "old"} {
-		if err := s.Open("ann", place, false); err != nil {
+		if opened, err := s.Open("ann", place, false); err != nil || opened {
 			t.Errorf("%s is open already: %v", place, err)
 		}
 	}
-	if err := errors.Join(s.Open("bob", "q", false), s.Open("bob", "p1", false), s.Open("ann", "r", true)); err != nil {
+	for place, sender := range map[string]message.SenderKey{"q": "bob", "p1": "bob", "r": "ann"} {
+		if _, err := s.Open(sender, place, place == "r"); err != nil {
+			t.Error(err)
+		}
+	}
+	s.now = s.now.Add(day)
+	if _, err := s.Open("ann", "next day", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsOpenedElsewhereCounts: at another host, of which this one hears; each place counts once.
+func TestWhatIsOpenedElsewhereCounts(t *testing.T) {
+	s := newSite(Limits{SenderSessions: 3})
+	for range 2 {
+		s.Opened("ann", "x")
+		s.Opened("ann", "y")
+	}
+	for i, place := range []string{"x", "p0", "y", "p1"} {
+		if _, err := s.Open("ann", place, false); refused(err) != (i == 3) {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	s.Opened("ann", "z") // both hosts opened one at the same time
+	if _, err := s.Open("ann", "z", false); err != nil {
 		t.Error(err)
 	}
 	s.now = s.now.Add(day)
-	if err := s.Open("ann", "next day", false); err != nil {
+	if _, err := s.Open("ann", "next day", false); err != nil {
 		t.Error(err)
 	}
 }
@@ -82,7 +106,7 @@ func TestOpenTakesAnyName(t *testing.T) {
 	s := newSite(Limits{SenderSessions: 2})
 	for _, v := range rude.IDs() {
 		for i := range 3 {
-			if err := s.Open(message.SenderKey(v.Text), v.Text+fmt.Sprint(" ", i), false); refused(err) != (i == 2) {
+			if _, err := s.Open(message.SenderKey(v.Text), v.Text+fmt.Sprint(" ", i), false); refused(err) != (i == 2) {
 				t.Errorf("%s, place %d: %v", v.Name, i, err)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
@@ -234,9 +236,14 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 				since = CASE WHEN since = 0 THEN ?6 ELSE since END WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host, int64(l.Term),
 				l.Peer, l.Fingerprint)
 		}
-		for _, id := range l.Heard {
+		for ids := range slices.Chunk(l.Heard, manyRows) {
 			if err == nil {
-				err = w.exec("DELETE FROM signals WHERE id = ? AND host = ?", id, w.own.Host)
+				err = w.exec("DELETE FROM signals WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+") AND host = ?", append(anys(ids), w.own.Host)...)
+			}
+		}
+		for counts := range slices.Chunk(l.Counts, manyRows) {
+			if err == nil {
+				err = w.tell(counts)
 			}
 		}
 		if err != nil {
@@ -264,12 +271,36 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 	return r, nil
 }
 
+// manyRows is how many rows one statement writes or deletes.
+const manyRows = 100
+
+func anys[T any](list []T) (all []any) {
+	for _, v := range list {
+		all = append(all, v)
+	}
+	return all
+}
+
+// tell tells counts to the other hosts that are alive.
+func (w *writer) tell(counts []store.Count) error {
+	rows, args := "", []any{}
+	for _, c := range counts {
+		if rows != "" {
+			rows += " UNION ALL "
+		}
+		rows += "SELECT CAST(? AS TEXT) AS of, CAST(? AS BIGINT) AS n"
+		args = append(args, c.Of, c.N)
+	}
+	return w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT h.id, '"+string(store.SignalCounted)+"', c.of, c.n FROM hosts h CROSS JOIN ("+rows+") c"+
+		" WHERE h.expires > 0 AND h.id <> ?", append(args, w.own.Host)...)
+}
+
 // Signaled implements store.Owners.
 func (s *Store) Signaled(ctx context.Context) (bool, error) {
 	return one(ctx, s.read, func(scan func(...any) error) (is bool, err error) {
 		err = scan(&is)
 		return is, err
-	}, "SELECT EXISTS (SELECT 1 FROM signals WHERE host = ?)", s.writer.own.Host)
+	}, "SELECT EXISTS (SELECT 1 FROM signals WHERE host = ? AND kind <> '"+string(store.SignalCounted)+"')", s.writer.own.Host)
 }
 
 // Ended has a host count as dead when its reach is over, if its connection with the store has ended. That is what ended reads, a query with

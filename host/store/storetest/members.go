@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +229,51 @@ func signals(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	check(t, a.Leave(t.Context()))
 	if is := must[bool](t)(a.Signaled(t.Context())); is {
 		t.Error("there are signals for a host that has left")
+	}
+}
+
+// counts are told to all other hosts that are alive, with their next renewal, until they have heard them.
+func counts(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
+	join := shared(t, t)
+	a, b, c := join("a"), join("b"), join("c")
+	for _, s := range []store.Store{a, b} {
+		renewed(t, s, alive)
+	}
+	var told []store.Count
+	for i, of := range []string{"", "'", `\`, "a\nb", "é😀", "%s?1", "<&>", strings.Repeat("x", 1000)} {
+		told = append(told, store.Count{Of: of, N: int64(i + 1)})
+	}
+	for i := range 300 { // more than one statement takes
+		told = append(told, store.Count{Of: fmt.Sprint("sender ", i), N: 1})
+	}
+	_, err := a.Renew(t.Context(), store.Lease{Term: alive, Counts: told})
+	check(t, err)
+	if is := must[bool](t)(b.Signaled(t.Context())); is {
+		t.Error("a count makes a host renew its lease at once")
+	}
+	var ids []int64
+	for range 2 { // until they are heard
+		ids = nil
+		var got []store.Count
+		for _, s := range renewed(t, b, alive).Signals {
+			equal(t, "the kind", s.Kind, store.SignalCounted)
+			ids, got = append(ids, s.ID), append(got, store.Count{Of: string(s.Key), N: s.Epoch})
+		}
+		equal(t, "the number of counts", len(got), len(told))
+		for _, c := range told {
+			if !slices.Contains(got, c) {
+				t.Errorf("%+v is not told", c)
+			}
+		}
+	}
+	if again := renewed(t, b, alive, ids...).Signals; len(again) > 0 {
+		t.Errorf("%d heard counts come again", len(again))
+	}
+	if got := renewed(t, a, alive).Signals; len(got) > 0 {
+		t.Errorf("a host hears of its own: %d", len(got))
+	}
+	if got := renewed(t, c, alive).Signals; len(got) > 0 {
+		t.Errorf("a host hears what was told before it lived: %d", len(got))
 	}
 }
 

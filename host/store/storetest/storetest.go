@@ -121,6 +121,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"work of an earlier epoch writes nothing", earlierEpochs},
 		{"what a host had from the beginning can be given up", givenUp},
 		{"the owner of a key hears of its work", signals},
+		{"hosts hear of what others have admitted", counts},
 		{"a host waits until its predecessor cannot act", waitsForItself},
 		{"what all hosts must know is counted", controls},
 		{"a host that was replaced is no member", fencedMembers},

@@ -20,6 +20,7 @@ func leaseChecks() []Check {
 		{Name: "lease-expired", Run: leaseExpired, Next: "when a lease expires, stop receiving, close the connections, and answer Send with OUTCOME_NOT_SENT and a detail"},
 		{Name: "lease-successor", Run: leaseSuccessor, Next: "when a lease expires, leave what the host has not acked to the platform, which gives it to the next host"},
 		{Name: "lease-again", Run: leaseAgain, Next: "go on with the next lease, without losing what came meanwhile"},
+		{Name: "lease-sending", Run: leaseSending, Next: "with channel.sends_apart, carry out calls as long as Lease.sending lasts, and receive only as long as Lease.duration does; or leave it out"},
 		{Name: "lease-epoch", Run: leaseEpoch, Next: "end the stream with FAILED_PRECONDITION at a lease of a lower epoch, and do not use it"},
 	}
 }
@@ -185,6 +186,53 @@ func leaseAgain(t *T) {
 	c := talk{p, e.GetConversation()}
 	c.sends("conform once more")
 	st.some(1, true)
+}
+
+// leaseSending has the successor of a process send while that one could still receive.
+func leaseSending(t *T) {
+	leases := wire.NewLeases(1, t.long())
+	p, st := t.leasing(leases)
+	if t.plugin.Together || !p.describe().GetChannel().GetSendsApart() {
+		t.Skip("it sends only while it receives: channel.sends_apart is not set")
+	}
+	p.connected()
+	where := st.some(1, true)[0].GetConversation()
+	t.expire(leases)
+	st.drain()
+
+	leases = wire.NewLeases(2, 0)
+	leases.GrantSending(2, t.long())
+	next, heir := t.leasing(leases)
+	c := talk{next, where}
+	c.granted("conform by the next host")
+	t.post(1)
+	heir.silent(t.long()+t.long()/2, "the host lets it send and not receive")
+	c.sends("conform renewed by the next host")
+	t.expire(leases)
+	c.refuses("conform too late by the next host", "after the lease to send")
+	leases.Grant(2, t.long())
+	next.connected()
+	heir.some(1, true)
+	c.sends("conform by both halves")
+}
+
+// granted sends, again as long as the host may not have answered the first Renew.
+func (c talk) granted(text string) {
+	for late := time.Now().Add(c.t.config.Patience); ; c.t.sleep(time.Now().Add(10 * time.Millisecond)) {
+		ctx, cancel := c.t.soon()
+		out, err := c.channel.Send(ctx, c.message(text))
+		cancel()
+		switch {
+		case err != nil:
+			c.t.Fail("send: %w", err)
+		case out.GetOutcome() == channelv1.Outcome_OUTCOME_SENT:
+			_, err := c.t.stage.await(c.t.ctx, 1, shows(text))
+			c.t.must(err)
+			return
+		case out.GetOutcome() != channelv1.Outcome_OUTCOME_NOT_SENT || time.Now().After(late):
+			c.t.Fail("the host lets it send and not receive: the outcome is %v (%s), want OUTCOME_SENT", out.GetOutcome(), out.GetDetail())
+		}
+	}
 }
 
 func leaseEpoch(t *T) {

@@ -41,6 +41,8 @@ type Plugin struct {
 	Gone          map[string]any    // settings with which no engine answers its driver
 	// Redelivers is set if the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool
+	// Together is set if it cannot send before it may receive with these settings, although Describe says that it can.
+	Together bool
 	// StopTimeout is how long it may take to answer Shutdown; 20 s by default.
 	StopTimeout time.Duration
 	// Source names the file where settings and calls are written, for advice.

@@ -474,7 +474,10 @@ type Capabilities struct {
 	Senders SenderProof `protobuf:"varint,18,opt,name=senders,proto3,enum=flynn.channel.v1.SenderProof" json:"senders,omitempty"`
 	// Several hosts may each run a process of one instance at the same time: the platform gives each event to one of them, or the event has
 	// the same id in all. Otherwise one host at a time runs it. Never together with exclusive.
-	Shared        bool `protobuf:"varint,19,opt,name=shared,proto3" json:"shared,omitempty"`
+	Shared bool `protobuf:"varint,19,opt,name=shared,proto3" json:"shared,omitempty"`
+	// All calls work without the half that receives: none needs its connection, and nobody at the platform minds that another process receives
+	// meanwhile. Then a new host need not wait with its answers until the process of a dead one has surely ended.
+	SendsApart    bool `protobuf:"varint,20,opt,name=sends_apart,json=sendsApart,proto3" json:"sends_apart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +641,13 @@ func (x *Capabilities) GetSenders() SenderProof {
 func (x *Capabilities) GetShared() bool {
 	if x != nil {
 		return x.Shared
+	}
+	return false
+}
+
+func (x *Capabilities) GetSendsApart() bool {
+	if x != nil {
+		return x.SendsApart
 	}
 	return false
 }
@@ -877,7 +887,10 @@ type Lease struct {
 	// be delayed for as long as a process is suspended. Absent or not above zero: the host has no lease to give, and an earlier one ends.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Renew.mark, unchanged.
-	Mark          uint64 `protobuf:"varint,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	Mark uint64 `protobuf:"varint,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	// How long calls may be carried out, counted in the same way, where that is longer than duration: the plugin sends and does not receive.
+	// Only with Capabilities.sends_apart; a plugin that does not know it waits for duration.
+	Sending       *durationpb.Duration `protobuf:"bytes,4,opt,name=sending,proto3" json:"sending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +944,13 @@ func (x *Lease) GetMark() uint64 {
 		return x.Mark
 	}
 	return 0
+}
+
+func (x *Lease) GetSending() *durationpb.Duration {
+	if x != nil {
+		return x.Sending
+	}
+	return nil
 }
 
 // Rejection names an event that the host refused for good.
@@ -2948,7 +2968,7 @@ var File_flynn_channel_v1_channel_proto protoreflect.FileDescriptor
 
 const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\n" +
-	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\x05\n" +
+	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x05\n" +
 	"\fCapabilities\x12$\n" +
 	"\x0emax_text_runes\x18\x01 \x01(\rR\fmaxTextRunes\x120\n" +
 	"\x14max_attachment_bytes\x18\x02 \x01(\x04R\x12maxAttachmentBytes\x12/\n" +
@@ -2972,7 +2992,9 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x06format\x18\x10 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12\x18\n" +
 	"\abuttons\x18\x11 \x01(\bR\abuttons\x127\n" +
 	"\asenders\x18\x12 \x01(\x0e2\x1d.flynn.channel.v1.SenderProofR\asenders\x12\x16\n" +
-	"\x06shared\x18\x13 \x01(\bR\x06shared\"\xa3\x01\n" +
+	"\x06shared\x18\x13 \x01(\bR\x06shared\x12\x1f\n" +
+	"\vsends_apart\x18\x14 \x01(\bR\n" +
+	"sendsApart\"\xa3\x01\n" +
 	"\x0eReceiveRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.flynn.channel.v1.OpenH\x00R\x04open\x12)\n" +
 	"\x03ack\x18\x02 \x01(\v2\x15.flynn.channel.v1.AckH\x00R\x03ack\x12/\n" +
@@ -2984,11 +3006,12 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\rlast_event_id\x18\x03 \x01(\tR\vlastEventId\"P\n" +
 	"\x03Ack\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x127\n" +
-	"\brejected\x18\x02 \x03(\v2\x1b.flynn.channel.v1.RejectionR\brejected\"h\n" +
+	"\brejected\x18\x02 \x03(\v2\x1b.flynn.channel.v1.RejectionR\brejected\"\x9d\x01\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x12\n" +
-	"\x04mark\x18\x03 \x01(\x04R\x04mark\"5\n" +
+	"\x04mark\x18\x03 \x01(\x04R\x04mark\x123\n" +
+	"\asending\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asending\"5\n" +
 	"\tRejection\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"|\n" +
@@ -3245,61 +3268,62 @@ var file_flynn_channel_v1_channel_proto_depIdxs = []int32{
 	11, // 7: flynn.channel.v1.ReceiveRequest.lease:type_name -> flynn.channel.v1.Lease
 	12, // 8: flynn.channel.v1.Ack.rejected:type_name -> flynn.channel.v1.Rejection
 	41, // 9: flynn.channel.v1.Lease.duration:type_name -> google.protobuf.Duration
-	15, // 10: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
-	14, // 11: flynn.channel.v1.ReceiveResponse.renew:type_name -> flynn.channel.v1.Renew
-	3,  // 12: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
-	16, // 13: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
-	17, // 14: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
-	18, // 15: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
-	19, // 16: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
-	42, // 17: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
-	4,  // 18: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
-	16, // 19: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 20: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
-	19, // 21: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
-	21, // 22: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
-	5,  // 23: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
-	6,  // 24: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	41, // 25: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	16, // 26: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 27: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
-	21, // 28: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
-	41, // 29: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
-	16, // 30: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	16, // 31: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	16, // 32: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	41, // 33: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
-	33, // 34: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
-	16, // 35: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
-	16, // 36: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	6,  // 37: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	37, // 38: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
-	37, // 39: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
-	8,  // 40: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
-	20, // 41: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
-	23, // 42: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
-	25, // 43: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
-	27, // 44: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
-	29, // 45: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
-	31, // 46: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
-	34, // 47: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
-	36, // 48: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
-	39, // 49: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
-	13, // 50: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
-	22, // 51: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
-	24, // 52: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
-	26, // 53: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
-	28, // 54: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
-	30, // 55: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
-	32, // 56: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
-	35, // 57: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
-	38, // 58: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
-	40, // 59: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
-	50, // [50:60] is the sub-list for method output_type
-	40, // [40:50] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 10: flynn.channel.v1.Lease.sending:type_name -> google.protobuf.Duration
+	15, // 11: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
+	14, // 12: flynn.channel.v1.ReceiveResponse.renew:type_name -> flynn.channel.v1.Renew
+	3,  // 13: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
+	16, // 14: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
+	17, // 15: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
+	18, // 16: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
+	19, // 17: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
+	42, // 18: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
+	4,  // 19: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
+	16, // 20: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 21: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
+	19, // 22: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
+	21, // 23: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
+	5,  // 24: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
+	6,  // 25: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	41, // 26: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	16, // 27: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 28: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
+	21, // 29: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
+	41, // 30: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
+	16, // 31: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 32: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 33: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	41, // 34: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
+	33, // 35: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
+	16, // 36: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
+	16, // 37: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	6,  // 38: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	37, // 39: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
+	37, // 40: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
+	8,  // 41: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
+	20, // 42: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
+	23, // 43: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
+	25, // 44: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
+	27, // 45: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
+	29, // 46: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
+	31, // 47: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
+	34, // 48: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
+	36, // 49: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
+	39, // 50: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
+	13, // 51: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
+	22, // 52: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
+	24, // 53: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
+	26, // 54: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
+	28, // 55: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
+	30, // 56: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
+	32, // 57: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
+	35, // 58: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
+	38, // 59: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
+	40, // 60: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
+	51, // [51:61] is the sub-list for method output_type
+	41, // [41:51] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_flynn_channel_v1_channel_proto_init() }

@@ -50,7 +50,8 @@ type ChannelClient interface {
 	//
 	// A host that is one of several grants a lease on this stream (ConfigureRequest.lease): the plugin asks with Renew, as soon as the stream
 	// is open and again before the lease has expired, and the host answers with Lease. Without a lease the plugin receives nothing from its
-	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended.
+	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended. With
+	// Capabilities.sends_apart a host may let it send before it may receive (Lease.sending).
 	Receive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReceiveRequest, ReceiveResponse], error)
 	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. Without a lease where the host grants
 	// one, any other key answers OUTCOME_NOT_SENT, and the other calls UNAVAILABLE. A gRPC error
@@ -210,7 +211,8 @@ type ChannelServer interface {
 	//
 	// A host that is one of several grants a lease on this stream (ConfigureRequest.lease): the plugin asks with Renew, as soon as the stream
 	// is open and again before the lease has expired, and the host answers with Lease. Without a lease the plugin receives nothing from its
-	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended.
+	// platform and changes nothing there, so that two hosts never use one account at the same time, even if one of them is suspended. With
+	// Capabilities.sends_apart a host may let it send before it may receive (Lease.sending).
 	Receive(grpc.BidiStreamingServer[ReceiveRequest, ReceiveResponse]) error
 	// Send delivers one message. An idempotency key that was delivered before answers OUTCOME_DUPLICATE. Without a lease where the host grants
 	// one, any other key answers OUTCOME_NOT_SENT, and the other calls UNAVAILABLE. A gRPC error

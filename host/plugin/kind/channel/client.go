@@ -3,6 +3,7 @@ package channel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,8 +53,8 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message
 	if c.Gone.Err() != nil {
 		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.Instance)
 	}
-	if c.Lease != nil && c.Lease.Left() <= 0 {
-		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: another host may have the channel", c.Instance)
+	if c.lost() {
+		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.Instance, errLost)
 	}
 	ctx, cancel := c.Effect(ctx)
 	defer cancel()
@@ -78,6 +79,11 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message
 	}
 	return c.result(out)
 }
+
+var errLost = errors.New("another host may have the channel")
+
+// lost reports whether another host may have the channel.
+func (c *Client) lost() bool { return c.Lease != nil && c.Lease.Sending() <= 0 }
 
 // result checks and bounds the answer of the plugin.
 func (c *Client) result(out *channelv1.SendResponse) (message.Delivery, error) {
@@ -125,6 +131,9 @@ func (c *Client) buttons(list []message.Button) []*channelv1.Button {
 
 // Edit replaces the text of a sent message. The error only explains the result.
 func (c *Client) Edit(ctx context.Context, r message.Revision) (message.Revised, error) {
+	if c.lost() {
+		return message.Revised{}, fmt.Errorf("edit on %s: %w", c.Instance, errLost)
+	}
 	ctx, cancel := c.Effect(ctx)
 	defer cancel()
 	out, err := c.rpc.Edit(ctx, &channelv1.EditRequest{

@@ -30,6 +30,7 @@ type Options struct {
 	Idempotent      bool          `toml:"idempotent"`
 	Exclusive       bool          `toml:"exclusive"`
 	ManyHosts       bool          `toml:"shared"`
+	SendsApart      bool          `toml:"sends_apart"`
 	Threads         bool          `toml:"threads"`
 	Markdown        bool          `toml:"markdown"`
 	Buttons         bool          `toml:"buttons"`
@@ -38,6 +39,8 @@ type Options struct {
 	// ClaimedWhen are settings with which the ids of senders are claims although Senders is "proved". An operator who sets one of them
 	// accepts the claims.
 	ClaimedWhen map[string]any `toml:"claimed_when"`
+	// TogetherWhen are settings with one of which an instance cannot send before it may receive, although SendsApart is set.
+	TogetherWhen map[string]any `toml:"together_when"`
 }
 
 // OptionsOf returns the options of channels among those of all kinds.
@@ -63,11 +66,16 @@ func (o Options) Check(report func(format string, args ...any)) {
 	if o.Exclusive && o.ManyHosts {
 		report("channel.exclusive and channel.shared contradict each other: set one of them")
 	}
-	for key, value := range o.ClaimedWhen {
-		switch value.(type) {
-		case string, bool:
-		default:
-			report("channel.claimed_when.%s: must be a string, true or false", key)
+	if len(o.TogetherWhen) > 0 && !o.SendsApart {
+		report("channel.together_when needs sends_apart = true")
+	}
+	for name, settings := range map[string]map[string]any{"claimed_when": o.ClaimedWhen, "together_when": o.TogetherWhen} {
+		for key, value := range settings {
+			switch value.(type) {
+			case string, bool:
+			default:
+				report("channel.%s.%s: must be a string, true or false", name, key)
+			}
 		}
 	}
 }
@@ -77,6 +85,21 @@ func (o Options) Shared() bool { return o.ManyHosts }
 
 // Alone implements kind.Options: some platforms allow one connection per credential.
 func (o Options) Alone() bool { return o.Exclusive }
+
+// Apart implements kind.Apart.
+func (o Options) Apart(settings map[string]any) bool {
+	return o.SendsApart && !anyOf(o.TogetherWhen, settings)
+}
+
+// anyOf reports whether one of some settings is as given.
+func anyOf(given, settings map[string]any) bool {
+	for key, value := range given {
+		if settings[key] == value {
+			return true
+		}
+	}
+	return false
+}
 
 // Differences implements kind.Options.
 func (o Options) Differences(d *pluginv1.DescribeResponse) []string {
@@ -140,6 +163,7 @@ func optionsFromWire(c *channelv1.Capabilities) Options {
 		Idempotent:      c.GetIdempotent(),
 		Exclusive:       c.GetExclusive(),
 		ManyHosts:       c.GetShared(),
+		SendsApart:      c.GetSendsApart(),
 		Threads:         c.GetThreads(),
 		Markdown:        c.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
 		Buttons:         c.GetButtons(),
@@ -160,10 +184,8 @@ func (o Options) Capabilities(settings map[string]any) message.Capabilities {
 
 // Proof returns what the platform proves about the ids of senders, for an instance with those settings.
 func (o Options) Proof(settings map[string]any) message.SenderProof {
-	for key, value := range o.ClaimedWhen {
-		if settings[key] == value {
-			return message.SendersAccepted
-		}
+	if anyOf(o.ClaimedWhen, settings) {
+		return message.SendersAccepted
 	}
 	return o.Senders
 }

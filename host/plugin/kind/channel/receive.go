@@ -222,7 +222,9 @@ func (a *acks) answer() *channelv1.Lease {
 	a.asked = nil
 	// The epoch is read first: a duration must not belong to an epoch that began after it.
 	epoch := a.lease.Epoch()
-	return &channelv1.Lease{Epoch: epoch, Duration: durationpb.New(max(a.lease.Left(), 0)), Mark: mark}
+	return &channelv1.Lease{
+		Epoch: epoch, Duration: durationpb.New(max(a.lease.Left(), 0)), Mark: mark, Sending: durationpb.New(max(a.lease.Sending(), 0)),
+	}
 }
 
 // next returns the ack that is due, with the rejections that it covers; nil if there is none.
