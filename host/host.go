@@ -43,6 +43,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
+	"github.com/flynnhost/flynn/host/parts"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -100,6 +101,7 @@ type Host struct {
 	store     store.Store
 	member    *cluster.Member // of the hosts that share the store
 	uptake    *cluster.Uptake
+	parts     *parts.Keeper
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler
