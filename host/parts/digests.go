@@ -26,14 +26,13 @@ func (k *Keeper) Tell() {
 // the ones that it agreed on before.
 func (k *Keeper) tell(ctx context.Context, s *survey, complete bool) error {
 	digests := k.digests()
-	if m := &s.memory; complete && k.inForce() {
-		shared := k.cfg.Current().SharedDigest()
-		if m.Config == shared && m.Revision != s.revision {
+	if m := &s.memory; complete && m.Config == k.cfg.Current().SharedDigest() && k.inForce() {
+		if m.Revision != s.revision {
 			if err := k.cfg.Store.Follow(ctx, m.Digests, digests, s.revision); err != nil {
 				return err
 			}
 		}
-		m.Config, m.Digests, m.Revision = shared, digests, s.revision
+		m.Digests, m.Revision = digests, s.revision
 	}
 	k.cfg.Member.Tell(k.cfg.Listens(), digests)
 	return nil

@@ -167,7 +167,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // memory is what the host remembers of the parts, in its folder.
 type memory struct {
 	Parts map[string]known `json:"parts"`
-	// Config and Digests are those that it told when it had all parts of Revision.
+	// Config and Digests are those that it told when it had all parts of Revision last, or when its configuration changed.
 	Config   string `json:"config"`
 	Digests  string `json:"digests"`
 	Revision int64  `json:"revision"`
@@ -179,8 +179,10 @@ type known struct {
 	Sum      string `json:"sum"`
 }
 
-// memoryFile is the name of its file.
-const memoryFile = "parts.json"
+const (
+	memoryFile = "parts.json"
+	none       = -1 // a Revision before the first
+)
 
 func (k *Keeper) memory() (m memory, err error) {
 	text, err := os.ReadFile(filepath.Join(k.cfg.Current().Store.Dir, memoryFile))
@@ -217,6 +219,9 @@ func (k *Keeper) look(ctx context.Context) (again bool, err error) {
 	}
 	before := s.memory
 	s.memory.Parts = maps.Clone(s.memory.Parts)
+	if shared := k.cfg.Current().SharedDigest(); s.memory.Config != shared {
+		s.memory.Config, s.memory.Digests, s.memory.Revision = shared, k.digests(), none
+	}
 	var lacks []string
 	var wrong []error
 	for _, id := range s.keys() {
