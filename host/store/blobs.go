@@ -21,10 +21,10 @@ var (
 	ErrBlobRoom    = errors.New("the database has no room for more files that hosts give each other")
 )
 
-// Blobs keeps files that hosts which share the store give each other, by their SHA-256 in lower-case hex. Those that neither a part nor an
-// unsent reply names are deleted a day after they were last written or asked for.
+// Blobs keeps files that hosts which share the store give each other, by their SHA-256 in lower-case hex. Prune deletes those that nothing
+// names, see Retention.Blobs.
 type Blobs interface {
-	// MissingBlobs returns those of the digests that are not there, and keeps the others for another day.
+	// MissingBlobs returns those of the digests that are not there, and keeps the others for some hours more.
 	MissingBlobs(ctx context.Context, digests []string) ([]string, error)
 	// PutBlob writes a blob unless it is there. Nobody sees it before it is whole and has its digest.
 	PutBlob(ctx context.Context, digest string, body io.Reader) error

@@ -18,8 +18,8 @@ import (
 const (
 	// blobChunk is the number of bytes of a blob in one row, and in one write.
 	blobChunk = 256 << 10
-	// blobAge is how long a blob that nothing names stays. An upload has to be faster.
-	blobAge = 24 * time.Hour
+	// renewAfter is the age at which a blob that is asked for counts as new. It is less than that at which blobs are deleted.
+	renewAfter = 6 * time.Hour
 )
 
 // MissingBlobs implements store.Blobs.
@@ -33,7 +33,7 @@ func (s *Store) MissingBlobs(ctx context.Context, digests []string) ([]string, e
 	if err == nil && len(found) > 0 {
 		now := time.Now()
 		err = s.writer.write(ctx, func(w *writer) error {
-			return w.exec("UPDATE blobs SET used = ?2 WHERE used < ?3 AND "+there, string(ids), nanos(now), nanos(now.Add(-blobAge/4)))
+			return w.exec("UPDATE blobs SET used = ?2 WHERE used < ?3 AND "+there, string(ids), nanos(now), nanos(now.Add(-renewAfter)))
 		})
 	}
 	if err != nil {
@@ -187,20 +187,22 @@ func (w *writer) dropBlobs(which string, args ...any) error {
 	return err
 }
 
-// pruneBlobs deletes the blobs that were not used for long and that neither a part nor an unsent reply names, and what nobody has fetched of the
-// files that hosts asked for.
-func (s *Store) pruneBlobs(ctx context.Context, now time.Time) (int, error) {
+// pruneBlobs deletes the blobs that were last used before a time and that neither a part nor an unsent reply names, and old requests for files.
+func (s *Store) pruneBlobs(ctx context.Context, upTo time.Time) (int, error) {
+	if upTo.IsZero() {
+		return 0, nil
+	}
 	old, err := list(ctx, s.read, scanText[string], `SELECT digest FROM blobs b WHERE used < ? AND NOT EXISTS (SELECT 1 FROM parts p WHERE instr(CAST(p.body AS TEXT), b.digest) > 0)
-		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.state IN ('pending', 'sending') AND instr(CAST(o.reply AS TEXT), b.digest) > 0)`, nanos(now.Add(-blobAge)))
+		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.state IN ('pending', 'sending') AND instr(CAST(o.reply AS TEXT), b.digest) > 0)`, nanos(upTo))
 	if err == nil {
 		err = s.writer.write(ctx, owned(store.UpkeepOwner, func(w *writer) error {
-			return w.exec("DELETE FROM wanted_files WHERE at < ?", nanos(now.Add(-blobAge)))
+			return w.exec("DELETE FROM wanted_files WHERE at < ?", nanos(upTo))
 		}))
 	}
 	for _, digest := range old {
 		if err == nil {
 			err = s.writer.write(ctx, owned(store.UpkeepOwner, func(w *writer) error {
-				return w.dropBlobs("digest = ? AND used < ?", digest, nanos(now.Add(-blobAge)))
+				return w.dropBlobs("digest = ? AND used < ?", digest, nanos(upTo))
 			}))
 		}
 	}

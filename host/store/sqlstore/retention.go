@@ -53,7 +53,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 	if err != nil {
 		return gone, fmt.Errorf("prune messages that no turn has answered: %w", err)
 	}
-	if n, err := s.pruneBlobs(ctx, time.Now()); err != nil {
+	if n, err := s.pruneBlobs(ctx, r.Blobs); err != nil {
 		return gone, fmt.Errorf("prune blobs: %w", err)
 	} else if n > 0 {
 		gone["blobs"] = n

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -115,6 +119,34 @@ func blobs(t *testing.T, open Opener) {
 		check(t, s.DropBlob(t.Context(), digest))
 		wantErr(t, second(s.Blob(t.Context(), digest)), store.ErrNotFound)
 	}
+}
+
+// blobsGo has blobs be deleted that nothing names, and no others.
+func blobsGo(t *testing.T, open Opener) {
+	s := open()
+	digests := map[string]string{}
+	for _, name := range []string{"free", "part", "pending", "sent"} {
+		content := []byte(name)
+		digests[name] = fmt.Sprintf("%x", sha256.Sum256(content))
+		check(t, s.PutBlob(t.Context(), digests[name], bytes.NewReader(content)))
+	}
+	must[int64](t)(s.SetPart(t.Context(), store.Part{Kind: "plugin", Name: "echo", Body: []byte(`{"files":{"a":"` + digests["part"] + `"}}`)}))
+	for _, name := range []string{"pending", "sent"} {
+		r := reply(name)
+		r.Attachments = []message.Attachment{{Digest: digests[name]}}
+		must[[]message.Reply](t)(s.AddReplies(t.Context(), "c", []message.Reply{r}))
+		if name == "sent" {
+			check(t, s.SetOutbox(t.Context(), mailbox.OutboxRow{Reply: r, State: mailbox.OutboxSent}))
+		}
+	}
+	check(t, s.WantFile(t.Context(), store.WantedFile{ID: "1"}))
+	all := slices.Sorted(maps.Values(digests))
+	equal(t, "pruned before their time", must[map[string]int](t)(s.Prune(t.Context(), store.Retention{Blobs: time.Now().Add(-time.Hour)})), map[string]int{})
+	equal(t, "pruned", must[map[string]int](t)(s.Prune(t.Context(), store.Retention{Blobs: time.Now().Add(time.Hour)})), map[string]int{"blobs": 2})
+	s = open()
+	missing := must[[]string](t)(s.MissingBlobs(t.Context(), all))
+	equal(t, "gone", slices.Sorted(slices.Values(missing)), slices.Sorted(slices.Values([]string{digests["free"], digests["sent"]})))
+	wantErr(t, second(s.FoundFile(t.Context(), "1")), store.ErrNotFound)
 }
 
 var errBroken = errors.New("broken off")

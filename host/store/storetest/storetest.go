@@ -105,6 +105,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"a digest of a policy stays what it was", policyModules},
 		{"schedules remember what was due", schedules},
 		{"a blob is whole or not there", blobs},
+		{"blobs that nothing names go", blobsGo},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
