@@ -235,11 +235,12 @@ func (k *Keeper) look(ctx context.Context) (again bool, err error) {
 	k.shown.Lock()
 	k.lacks = lacks
 	k.shown.Unlock()
-	if k.heals = s.healed(k.heals); k.heals.IsZero() {
+	if s.heal {
 		k.heals = time.Now().Add(healEvery)
 	}
-	if err = errors.Join(wrong...); err == nil && !again {
-		err = k.tell(ctx, s, len(lacks) == 0)
+	err = errors.Join(wrong...)
+	if !again {
+		err = errors.Join(err, k.tell(ctx, s, err == nil && len(lacks) == 0))
 	}
 	return again, errors.Join(err, k.remember(s.memory, before))
 }
@@ -251,7 +252,7 @@ type survey struct {
 	local    map[key]*body
 	agreed   map[key]store.Part
 	revision int64
-	heal     bool
+	heal     bool // the blobs are looked for, too
 }
 
 func (k *Keeper) survey(ctx context.Context) (*survey, error) {
@@ -279,13 +280,6 @@ func (k *Keeper) survey(ctx context.Context) (*survey, error) {
 	return s, err
 }
 
-func (s *survey) healed(next time.Time) time.Time {
-	if s.heal {
-		return time.Time{}
-	}
-	return next
-}
-
 // keys returns the parts that are here or agreed on, in order.
 func (s *survey) keys() []key {
 	all := maps.Clone(s.agreed)
@@ -306,11 +300,9 @@ func (k *Keeper) settle(ctx context.Context, s *survey, id key) (published bool,
 	case part.Revision > 0 && here.sum() == wanted.sum():
 		s.memory.Parts[id.String()] = known{part.Revision, here.sum()}
 		delete(k.failed, id)
-		if s.heal && here != nil {
-			err = k.upload(ctx, s, id, here)
-		}
-		return false, "", err
-	case part.Revision == 0 || part.Revision == seen.Revision && here.sum() != seen.Sum:
+		return false, "", k.heal(ctx, s, id, here)
+	case part.Revision == 0, part.Revision < seen.Revision, // the store is new, or has gone back
+		part.Revision == seen.Revision && here.sum() != seen.Sum:
 		return k.publish(ctx, s, id, here, part.Revision)
 	}
 	s.memory.Parts[id.String()] = known{part.Revision, here.sum()}
@@ -427,6 +419,18 @@ func (k *Keeper) upload(ctx context.Context, s *survey, id key, here *body) erro
 		}
 		return k.cfg.Store.PutBlob(ctx, here.Files[file], content)
 	})
+}
+
+// heal writes what the store has lost of the files of a part that this host has.
+func (k *Keeper) heal(ctx context.Context, s *survey, id key, here *body) error {
+	if !s.heal || here == nil {
+		return nil
+	}
+	missing, err := k.cfg.Store.MissingBlobs(ctx, slices.Sorted(maps.Values(here.Files)))
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return k.upload(ctx, s, id, here)
 }
 
 // Accept makes the policies and plugins of this host, and its configuration, those of all.

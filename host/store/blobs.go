@@ -74,7 +74,7 @@ type WantedFiles interface {
 	WantedFiles(ctx context.Context) ([]WantedFile, error)
 	// TakeFile says that this host answers. It returns ErrConflict if another one does.
 	TakeFile(ctx context.Context, id string) error
-	// AnswerFile answers. Whoever asked may have ended the request.
+	// AnswerFile answers. The host that asked may have ended the request.
 	AnswerFile(ctx context.Context, id string, f FoundFile) error
 	// FoundFile returns the answer as far as there is one.
 	FoundFile(ctx context.Context, id string) (FoundFile, error)
