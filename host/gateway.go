@@ -47,7 +47,7 @@ func (h *Host) backend() gateway.Backend {
 		Turns:     explain.Lister{Store: h.store},
 		Sandboxes: backend.Sandboxes{Fleet: h.fleet, Tests: h.fleet, Log: h.store, Halted: h.kill, Audit: h.store},
 		Previews:  h.previews,
-		Cluster:   h.cluster(),
+		Cluster:   backend.Cluster{Store: h.store, Parts: h.parts},
 		Agents:    backend.Agents{Current: h.now, Runner: h.runner, Machines: h.fleet, Budgets: h.budgets},
 		Routing:   backend.Routing{Current: h.now, Pin: h.current.InForce, Runner: h.runner, Judge: h.current.Judge, Policies: policies},
 		Models:    &backend.Models{Current: h.now, Runner: h.runner},
@@ -65,10 +65,6 @@ func (h *Host) status() backend.Status {
 		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Member: h.member, Parts: h.parts, Halt: h.kill, Log: h.log,
 		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
 	}
-}
-
-func (h *Host) cluster() backend.Cluster {
-	return backend.Cluster{Store: h.store, Parts: h.parts}
 }
 
 func (h *Host) usage() backend.Usage {
