@@ -61,14 +61,14 @@ func (h *Host) backend() gateway.Backend {
 // status reports on the host.
 func (h *Host) status() backend.Status {
 	return backend.Status{
-		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
-		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Member: h.member, Halt: h.kill, Log: h.log,
+		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: providers{h},
+		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Member: h.member, Parts: h.parts, Halt: h.kill, Log: h.log,
 		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
 	}
 }
 
 func (h *Host) cluster() backend.Cluster {
-	return backend.Cluster{Store: h.store, Member: h.member, Listens: h.gateway, Peers: h.peers, Current: h.now, Policies: h.policies, Log: h.log}
+	return backend.Cluster{Store: h.store, Parts: h.parts, Peers: h.peers, Log: h.log}
 }
 
 func (h *Host) usage() backend.Usage {
@@ -109,9 +109,9 @@ func (h *Host) now() backend.InForce {
 	return backend.InForce{Generation: g.Generation, Config: g.Config, Tiers: g.Models}
 }
 
-// parts implements the interfaces of package backend that the gateway's requests need.
-type parts struct{ h *Host }
+// providers implements the interfaces of package backend that the gateway's requests need.
+type providers struct{ h *Host }
 
-func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
+func (p providers) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
 	return p.h.tools.Provider(name).Describe(provider.RulesOf(c))
 }

@@ -44,6 +44,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
+	"github.com/flynnhost/flynn/host/parts"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -102,6 +103,7 @@ type Host struct {
 	member    *cluster.Member // of the hosts that share the store
 	uptake    *cluster.Uptake
 	peers     *peers.Network
+	parts     *parts.Keeper
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler

@@ -39,6 +39,10 @@ type pair struct {
 	model     *gatedModel
 	sent      sentLog
 	hosts     map[string]*member
+	// dirs are the folders of the hosts, if they are to find them again when they are started again, and before prepares one.
+	dirs   map[string]string
+	before func(dir string)
+	wrap   func(name string, s store.Store) store.Store // of a host's store
 }
 
 // member is one of the hosts.
@@ -179,8 +183,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, p *pair)) {
 				test(t, newPair(t))
 				return
 			}
-			server := postgrestest.Start(t)
-			p := &pair{t: t, url: server.URL(server.Database(t)), model: newGatedModel(t), hosts: map[string]*member{}}
+			p := onPostgres(t)
 			for _, name := range []string{"a", "b"} {
 				p.start(name)
 			}
@@ -189,9 +192,24 @@ func onEachStore(t *testing.T, test func(t *testing.T, p *pair)) {
 	}
 }
 
+// onPostgres returns hosts that share a store in Postgres, of which none is started.
+func onPostgres(t *testing.T) *pair {
+	server := postgrestest.Start(t)
+	return &pair{t: t, url: server.URL(server.Database(t)), model: newGatedModel(t), hosts: map[string]*member{}}
+}
+
 func (p *pair) start(name string) *member {
 	p.t.Helper()
-	dir := p.t.TempDir()
+	dir := p.dirs[name]
+	if dir == "" {
+		dir = p.t.TempDir()
+		if p.dirs != nil {
+			p.dirs[name] = dir
+		}
+		if p.before != nil {
+			p.before(dir)
+		}
+	}
 	path := filepath.Join(dir, "flynn.toml")
 	shared := ""
 	if p.url != "" {
@@ -218,6 +236,9 @@ func (p *pair) start(name string) *member {
 				m.lease.Store, err = database.At(own.Location()).Open(ctx)
 			} else if err = os.MkdirAll(own.Dir, 0o700); err == nil {
 				m.lease.Store, err = sqlite.Join(ctx, p.dir, name)
+			}
+			if p.wrap != nil && err == nil {
+				return p.wrap(name, m.lease), nil
 			}
 			return m.lease, err
 		},

@@ -45,6 +45,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/metrics"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
+	"github.com/flynnhost/flynn/host/parts"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/plugin/service"
@@ -176,7 +177,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		Clients: h.clientAPIs(), API: rest.New(subjects, h.version, h.log), Previews: h.previews, Idle: &h.idle,
 	}, subjects)
 	if err == nil {
-		h.cluster().Tell()
+		h.parts.Tell()
 	}
 	return err
 }
@@ -186,7 +187,7 @@ func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	return attachments.Open(attachments.Config{
 		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), message.ConsoleChannel, api.OpenAI),
 		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
-		MaxImage: model.MaxImage, Log: h.log,
+		MaxImage: model.MaxImage, Others: attachments.OthersOf(h.store), Log: h.log,
 	})
 }
 
@@ -205,10 +206,11 @@ func (h *Host) wire(c *config.Config) {
 		Ownership: h.member,
 	})
 	h.kill.Govern(h.runner)
-	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals}, Bounds: &h.current, Log: h.log})
+	h.parts = parts.New(parts.Config{Store: h.store, Member: h.member, Listens: func() string { return h.gateway.Addr().String() }, Current: h.current.Config, Policies: h.policies, Log: h.log})
+	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals, h.parts, h.files}, Bounds: &h.current, Log: h.log})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
-		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
+		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files,
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: h.current.Retention,
 	})

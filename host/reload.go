@@ -41,7 +41,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		instances.Set(h.plugins, h.log, h.drivers, old.UsedDrivers(), next.UsedDrivers())
 		h.schedules.Set(schedule.Entries(next))
 		h.feed.Note(store.Configuration, "")
-		h.cluster().Tell()
+		h.parts.Tell()
 	}
 	return commit, forget, nil
 }

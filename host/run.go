@@ -63,7 +63,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.member.Begin(ctx); err != nil { // nothing is accepted before: other hosts would not notice if this one died
 		return err
 	}
-	in.Go("digests", stop, func() error { return h.cluster().Run(ctx) })
+	in.Go("parts", stop, func() error { return h.parts.Run(ctx) })
 	in.Go("other hosts", stop, func() error { return h.uptake.Run(ctx) })
 	in.Go("changes", stop, func() error { return h.feed.Run(ctx) })
 	in.Go("views of other hosts' turns", stop, func() error { return h.broker.Follow(ctx, h.feed, h.member, h.peers, h.log) })
@@ -81,6 +81,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.Go("upkeep", stop, func() error { return h.member.Exclusively(ctx, store.UpkeepOwner, h.sessions.Run) })
 	in.Go("quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.Go("media", stop, func() error { return h.files.Media().Run(ctx) })
+	in.Go("files for other hosts", stop, func() error { return h.files.Run(ctx) })
 	in.Go("configuration", stop, func() error { return h.follow(ctx) })
 	in.Go("gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.Go("previews", stop, func() error { return h.previews.Run(ctx) })

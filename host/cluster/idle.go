@@ -24,7 +24,7 @@ func newIdling() idling { return idling{begun: make(chan struct{}), ended: map[*
 
 var nextStep = map[store.Idle]string{
 	store.IdleDrained: "let it work again with flynn cluster drain --undo",
-	store.IdleDiffers: "give it the configuration, policies and plugins of the others, or make its own those of all with flynn cluster accept",
+	store.IdleDiffers: "flynn status says what it lacks; give it that and the configuration of the others, or make its own those of all with flynn cluster accept",
 }
 
 // Tell sets what the host says of itself from the next renewal on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/install/archive"
 	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/install/firstparty"
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
@@ -116,6 +118,64 @@ func (s *Store) installArchive(from archive.Source, o Options) (Installed, error
 		return Installed{}, fmt.Errorf("install %s: %w", o.Source, err)
 	}
 	return out, nil
+}
+
+// Files are those of an installed version, from elsewhere than a folder or an archive.
+type Files struct {
+	Digests  map[string]string // by name
+	Programs []string          // those that are executable
+	// Open returns the content of a file. The caller reads it before the next call.
+	Open func(name string) (io.Reader, error)
+}
+
+// InstallFiles installs a plugin from files, which must have their digests.
+func (s *Store) InstallFiles(from Files, o Options) (Installed, error) {
+	out, err := s.install(o, func(v *install.Staged) error {
+		for _, name := range slices.Sorted(maps.Keys(from.Digests)) {
+			content, err := from.Open(name)
+			if err == nil {
+				err = v.Write(name, slices.Contains(from.Programs, name), content)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if !maps.Equal(v.Files(), from.Digests) {
+			return errors.New("its files do not have their digests")
+		}
+		return nil
+	})
+	if err != nil {
+		return Installed{}, fmt.Errorf("install %s: %w", o.Source, err)
+	}
+	return out, nil
+}
+
+// Each calls visit with every file of an installed version, after verifying it.
+func (s *Store) Each(l Locked, visit func(name string, program bool, f *os.File) error) error {
+	d, err := s.versions.Open(l.dir())
+	if err != nil {
+		return fmt.Errorf("open plugin %s: %w", l.Name, err)
+	}
+	defer d.Close()
+	for _, name := range slices.Sorted(maps.Keys(l.Files)) {
+		f, err := d.VerifyFile(name, l.Files[name])
+		if err != nil {
+			return fmt.Errorf("verify plugin %s %s: %w", l.Name, l.Version, err)
+		}
+		info, err := f.Stat()
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		if err == nil {
+			err = visit(name, folder.Program(info.Mode()), f)
+		}
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hidden reports whether a file is left out, as it would be from a folder.

@@ -127,8 +127,8 @@ type Renewal struct {
 	Alive []string
 	// Idle says why the host gets no new keys; it must release those that it has as its work for them ends.
 	Idle Idle
-	// Control grows with each change that all hosts must learn of: the kill switch, pairings, sign-ins, elevated mode, and
-	// answers to requests for approval.
+	// Control grows with each change that all hosts must learn of: the kill switch, pairings, sign-ins, elevated mode,
+	// answers to requests for approval, parts, and files that a host wants.
 	Control int64
 	// Signals are those that have not been heard, oldest first.
 	Signals []Signal

@@ -17,6 +17,8 @@ type Retention struct {
 	Decisions time.Time
 	Audit     time.Time
 	Usage     time.Time
+	// Blobs covers files that hosts give each other, which neither a part nor an unsent reply names, and requests for them.
+	Blobs time.Time
 }
 
 // Pruning deletes expired rows.

@@ -86,6 +86,9 @@ type Store interface {
 	Values
 	Owners
 	SandboxRecords
+	Parts
+	Blobs
+	WantedFiles
 	Pruning
 	Close() error
 }

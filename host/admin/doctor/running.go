@@ -27,7 +27,7 @@ func checkHost(_ context.Context, x *exam) {
 	case store.IdleDiffers:
 		x.add(Finding{
 			Code: HostIdle, What: "the configuration, policies or plugins of this host differ from what the hosts agree on",
-			Mend: "give it those of the others, or make its own those of all", Command: "flynn cluster accept",
+			Mend: "flynn status says what it lacks; give it that, or make what it has that of all", Command: "flynn cluster accept",
 		})
 	}
 	for _, h := range x.Running.Cluster.Hosts {

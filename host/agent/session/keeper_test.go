@@ -160,7 +160,7 @@ func TestRestoreQuota(t *testing.T) {
 func TestRetention(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	got := retention(config.Retention{ResultsDays: 1, UsageDays: 400}, now)
-	want := store.Retention{Results: now.Add(-48 * time.Hour), Usage: now.AddDate(0, 0, -401)}
+	want := store.Retention{Blobs: now.Add(-24 * time.Hour), Results: now.Add(-48 * time.Hour), Usage: now.AddDate(0, 0, -401)}
 	if got != want {
 		t.Errorf("keeps up to %+v, want %+v", got, want)
 	}

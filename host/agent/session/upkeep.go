@@ -112,6 +112,9 @@ func (k *Keeper) dropFile(ctx context.Context, l turnlog.Leftover) error {
 	return err
 }
 
+// keptBlobs is how long files that hosts have given each other are kept in the store after their last use. An upload has to be faster.
+const keptBlobs = 24 * time.Hour
+
 // retention keeps that many whole days besides the present one, so that daily budgets never lose part of a day.
 func retention(c config.Retention, now time.Time) store.Retention {
 	upTo := func(days int) time.Time {
@@ -121,6 +124,7 @@ func retention(c config.Retention, now time.Time) store.Retention {
 		return keptSince(days, now)
 	}
 	return store.Retention{
+		Blobs:   now.Add(-keptBlobs),
 		Said:    upTo(c.SessionsDays),
 		Results: upTo(c.ResultsDays), Decisions: upTo(c.DecisionsDays), Audit: upTo(c.AuditDays), Usage: upTo(c.UsageDays),
 	}

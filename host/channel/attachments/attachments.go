@@ -55,7 +55,9 @@ type Config struct {
 	// Kept are frontends of the host, which store files before their messages: the handles of their files are digests.
 	Kept     []string
 	MaxImage int64 // largest image that models are shown, in bytes
-	Log      *slog.Logger
+	// Others have the files that this host has not; nil if no other host shares the store.
+	Others Others
+	Log    *slog.Logger
 }
 
 // Files are the attachments of messages and replies. Files can be used by many goroutines.
@@ -63,20 +65,22 @@ type Files struct {
 	cfg   Config
 	media *media.Store
 
+	wake chan struct{} // capacity 1: other hosts may want files
+
 	mu      sync.Mutex
 	sources map[string]Source // by channel
 }
 
 // Open opens the media store.
 func Open(cfg Config) (*Files, error) {
-	f := &Files{cfg: cfg, sources: map[string]Source{}}
+	f := &Files{cfg: cfg, wake: make(chan struct{}, 1), sources: map[string]Source{}}
 	var err error
 	f.media, err = media.New(media.Config{
 		Dir: cfg.Dir, MaxObject: int64(cfg.Media.MaxObject), MaxTotal: int64(cfg.Media.MaxTotal), MaxAge: time.Duration(cfg.Media.MaxAge),
 		Share: f.share, Keep: f.needed, Log: cfg.Log,
 	})
 	for _, channel := range cfg.Kept {
-		f.sources[channel] = kept{f.media}
+		f.sources[channel] = kept{f}
 	}
 	return f, err
 }
@@ -115,18 +119,21 @@ func (f *Files) Keep(ctx context.Context, sender message.SenderKey, name string,
 	if errors.As(err, &full) || errors.Is(err, media.ErrTooLarge) || errors.Is(err, media.ErrFull) {
 		return message.Attachment{}, fmt.Errorf("%w: %w", builtin.ErrNotKept, err)
 	}
+	if err == nil {
+		f.give(ctx, info.Digest) // another host may send it, even if this one has died
+	}
 	return message.Attachment{Digest: info.Digest, Name: info.Name, Type: message.MediaType(info.Type()), Size: info.Size}, err
 }
 
 // Open opens a file for its delivery.
 func (f *Files) Open(digest string) (io.ReadCloser, error) {
-	body, _, err := f.media.Open(context.Background(), digest)
+	body, _, err := f.open(context.Background(), digest)
 	return body, err
 }
 
 // Image reads an image for a model.
 func (f *Files) Image(ctx context.Context, digest string) ([]byte, error) {
-	body, info, err := f.media.Open(ctx, digest)
+	body, info, err := f.open(ctx, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +190,11 @@ func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
 }
 
 // kept is the source of files that are already in the media store.
-type kept struct{ store *media.Store }
+type kept struct{ files *Files }
 
 // Fetch implements Source.
 func (k kept) Fetch(ctx context.Context, handle string, limit int64) (channelkind.Media, error) {
-	body, info, err := k.store.Open(ctx, handle)
+	body, info, err := k.files.open(ctx, handle)
 	if err != nil {
 		return channelkind.Media{}, err
 	}

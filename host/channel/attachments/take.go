@@ -13,8 +13,10 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/message"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 )
 
@@ -86,15 +88,17 @@ func (f *Files) takeOne(ctx context.Context, session message.WorkspaceKey, m mes
 
 // fetch brings an attachment into the media store, where it counts for its sender.
 func (f *Files) fetch(ctx context.Context, m message.Message, a message.Attachment) (media.Info, error) {
-	from, ok := f.source(m.Channel)
 	most := min(int64(f.cfg.Media.MaxObject), maxFetch)
-	switch {
-	case !ok:
-		return media.Info{}, refusal("the channel is not connected now")
-	case a.Size > most:
+	if a.Size > most {
 		return media.Info{}, media.ErrTooLarge
 	}
-	got, err := from.Fetch(ctx, a.Handle, most)
+	var got channelkind.Media
+	var err error
+	if from, ok := f.source(m.Channel); ok {
+		got, err = from.Fetch(ctx, a.Handle, most)
+	} else {
+		got, err = f.ask(ctx, store.WantedFile{Channel: m.Channel, Handle: a.Handle, Sender: m.SenderKey(), Most: most})
+	}
 	if err != nil {
 		return media.Info{}, err
 	}

@@ -1,39 +1,27 @@
 package backend
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Cluster are the hosts that share a store.
 type Cluster struct {
-	Store  store.Owners
-	Member interface {
-		Tell(address, digests string)
+	Store store.Owners
+	Parts interface {
+		// Accept makes what this host runs with what the hosts agree on.
+		Accept(ctx context.Context) error
 	}
-	Listens interface{ Addr() net.Addr }
-	Peers   interface {
+	Peers interface {
 		// Reach reports whether a host was reached when it was looked at last, at an address, and what the problem was.
 		Reach(host string) (address, problem string, known bool)
 	}
-	Current  func() InForce
-	Policies interface{ Status() []policy.Status }
-	Log      *slog.Logger
+	Log *slog.Logger
 }
 
 var _ gateway.Cluster = Cluster{}
@@ -128,93 +116,5 @@ func (c Cluster) AcceptConfiguration(ctx context.Context) error {
 	if err := c.shared(); err != nil {
 		return err
 	}
-	return c.Store.Agree(ctx)
-}
-
-// tellEvery is the time between two looks at the policies and plugins in force.
-const tellEvery = 5 * time.Second
-
-// Run tells the other hosts what this one runs with until ctx ends.
-func (c Cluster) Run(ctx context.Context) error {
-	if !c.Store.Shared() {
-		<-ctx.Done()
-		return nil
-	}
-	tick := time.NewTicker(tellEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			c.Tell()
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// Tell has the other hosts told where this one listens and what it runs with.
-func (c Cluster) Tell() {
-	if c.Store.Shared() {
-		c.Member.Tell(c.Listens.Addr().String(), c.digests())
-	}
-}
-
-// digests returns the digest of all that hosts which share a store must have in common: the configuration, the policies in force and the plugins
-// that it names. The parts that come with Flynn are left out, so that hosts may be upgraded one after the other.
-func (c Cluster) digests() string {
-	cfg := c.Current().Config
-	parts := []string{cfg.SharedDigest()}
-	named := map[string]bool{} // policies that people have installed or given a path
-	locked, err := configured.Store(cfg).List()
-	for _, l := range locked {
-		named[l.Name] = l.FirstParty == ""
-	}
-	own := map[string]bool{}
-	for _, p := range cfg.Policies {
-		own[p.Name] = p.Path != "" || named[cmp.Or(p.Policy, p.Name)]
-	}
-	for _, p := range c.Policies.Status() {
-		if own[p.Name] {
-			parts = append(parts, "policy "+p.Name+" "+p.File)
-		}
-	}
-	plugins, more := plugin.OpenStore(cfg.Plugins.Dir)
-	if more == nil {
-		var installed []plugin.Locked
-		if installed, more = plugins.List(); more == nil {
-			parts = append(parts, pluginDigests(installed, pluginsOf(cfg))...)
-		}
-	}
-	if err = errors.Join(err, more); err != nil {
-		c.Log.Warn("cannot tell other hosts which policies and plugins this one has", "error", err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\n"))))
-}
-
-func pluginsOf(c *config.Config) map[string]bool {
-	used := map[string]bool{}
-	for _, v := range c.Channels {
-		used[v.Plugin] = true
-	}
-	for _, v := range c.Tools {
-		used[v.Plugin] = true
-	}
-	for _, v := range c.Drivers {
-		used[v.Plugin] = true
-	}
-	return used
-}
-
-// pluginDigests returns a line for each file of the plugins that are used.
-func pluginDigests(installed []plugin.Locked, used map[string]bool) (lines []string) {
-	for _, l := range installed {
-		if !used[l.Name] || l.FirstParty != "" {
-			continue
-		}
-		for file, sum := range l.Files {
-			lines = append(lines, fmt.Sprintf("plugin %s %s %s %s", l.Name, l.Version, file, sum))
-		}
-	}
-	slices.Sort(lines)
-	return lines
+	return c.Parts.Accept(ctx)
 }

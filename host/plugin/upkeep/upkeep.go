@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -110,6 +111,47 @@ func (u Upkeep) Rollback(ctx context.Context, name string) (Move, error) {
 		return Move{}, err
 	}
 	return u.move(ctx, before, version)
+}
+
+// ErrTried is returned by Take while the running host tries the version.
+var ErrTried = errors.New("this host is trying it")
+
+// Rejected is the error of Take for a version that the running host has tried, and that has failed.
+type Rejected string
+
+func (r Rejected) Error() string { return "it was tried here and rejected: " + string(r) }
+
+// Take moves a plugin to a version of another host, as Install and Upgrade would, but does not wait for the trial. source is recorded as the
+// origin.
+func (u Upkeep) Take(name, version, source string, files plugin.Files) error {
+	r, err := u.Store.Record(name)
+	there := err == nil && r.Active != ""
+	if there {
+		if r.Next == version {
+			return ErrTried
+		}
+		for _, j := range r.Rejected {
+			if j.Version == version {
+				return Rejected(j.Why)
+			}
+		}
+	}
+	beside := there && u.Running && !r.Disabled
+	if !slices.ContainsFunc(r.Releases, func(l plugin.Locked) bool {
+		return l.Version == version && l.FirstParty == "" && maps.Equal(l.Files, files.Digests)
+	}) {
+		o := u.obtain()
+		o.Name, o.Source, o.Beside = name, source, beside
+		_, err = u.Store.InstallFiles(files, o.Options)
+	} else if err = u.fits(name, version); err == nil && beside {
+		err = u.Store.Propose(name, version)
+	} else if err == nil {
+		err = u.Store.Activate(name, version)
+	}
+	if err == nil && beside {
+		err = ErrTried
+	}
+	return err
 }
 
 // move makes a version the active one: at once if no flynn runs, else after a trial by the running one.

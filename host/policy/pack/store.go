@@ -1,10 +1,14 @@
 package pack
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/install"
+	"github.com/flynnhost/flynn/host/install/digest"
 )
 
 // Store is the folder of installed policies, and its lock file:
@@ -65,7 +69,7 @@ func (s *Store) find(name string) (Locked, error) {
 }
 
 // Find returns the path of a policy's module and its digest, after verifying every file and the signature.
-func (s *Store) Find(name string) (path, digest string, err error) {
+func (s *Store) Find(name string) (path, sum string, err error) {
 	l, err := s.Verify(name)
 	if err != nil {
 		return "", "", err
@@ -115,6 +119,44 @@ func (s *Store) open(l Locked) (*Package, error) {
 		return nil, fmt.Errorf("%s says %s %s", manifestName, m.Name, m.Version)
 	}
 	return p, nil
+}
+
+// Contents returns the files of an installed policy, after verifying them.
+func (s *Store) Contents(l Locked) (map[string][]byte, error) {
+	p, err := s.open(l)
+	if err != nil {
+		return nil, fmt.Errorf("verify policy %s %s: %w", l.Name, l.Version, err)
+	}
+	return p.files, nil
+}
+
+// Take installs a policy of another host, as Install does. The files must have their digests; open returns the content of one.
+func (s *Store) Take(ctx context.Context, name, from string, digests map[string]string, open func(name string) (io.Reader, error)) error {
+	if len(digests) > bounds.Files {
+		return fmt.Errorf("install policy %s: it has more than %d files", name, bounds.Files)
+	}
+	files := map[string][]byte{}
+	for file, want := range digests {
+		content, err := open(file)
+		if err == nil {
+			files[file], err = io.ReadAll(io.LimitReader(content, maxSize(file)+1))
+		}
+		if err == nil && digest.Of(files[file]) != want {
+			err = errors.New("it does not have its digest, or is too long")
+		}
+		if err != nil {
+			return fmt.Errorf("install policy %s: %s: %w", name, file, err)
+		}
+	}
+	p, err := newPackage(files)
+	if err == nil && p.Manifest.Name != name {
+		err = fmt.Errorf("%s says %s", manifestName, p.Manifest.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("install policy %s: %w", name, err)
+	}
+	_, _, err = s.Install(ctx, p, from, true)
+	return err
 }
 
 // Remove takes a policy out of the lock and deletes its files.

@@ -10,11 +10,21 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// idleCase is the store.Idle of host h under control c.
-const idleCase = `CASE WHEN h.drained > 0 THEN 'drained' WHEN h.digests <> c.digests AND h.digests <> '' AND c.digests <> '' THEN 'differs' ELSE '' END`
+// idleCase is the store.Idle of host h under control c. A host with digests that were superseded works on while no other could.
+func idleCase(d Dialect) string {
+	now := "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER) * 1000000"
+	if d == Postgres {
+		now = postgresNow
+	}
+	return `CASE WHEN h.drained > 0 THEN 'drained' WHEN h.digests <> c.digests AND h.digests <> '' AND c.digests <> '' AND NOT (instr(c.superseded, h.digests) > 0
+		AND NOT EXISTS (SELECT 1 FROM hosts o WHERE o.digests = c.digests AND o.drained = 0 AND o.expires > ` + now + ` AND (o.gone = 0 OR o.gone > ` + now + `)))
+		THEN 'differs' ELSE '' END`
+}
 
 // idleOf selects the store.Idle of a host.
-const idleOf = "(SELECT " + idleCase + " FROM hosts h, control c WHERE h.id = ?)"
+func idleOf(d Dialect) string {
+	return "(SELECT " + idleCase(d) + " FROM hosts h, control c WHERE h.id = ?)"
+}
 
 // idleError refuses a key to a host that gets none.
 type idleError struct{ why store.Idle }
@@ -58,7 +68,7 @@ func (w *writer) recordTakeover(key store.OwnerKey) error {
 
 // agreeAlone makes new digests of the host those of all hosts if no other is alive and it starts or had the digests of all before.
 func (w *writer) agreeAlone(digests string, now int64) error {
-	return w.exec(`UPDATE control SET digests = ?1 WHERE digests <> ?1 AND ?1 <> '' AND (digests = '' OR
+	return w.exec(`UPDATE control SET digests = ?1, superseded = '' WHERE digests <> ?1 AND ?1 <> '' AND (digests = '' OR
 		NOT EXISTS (SELECT 1 FROM hosts h WHERE h.id <> ?2 AND h.expires > ?3)
 		AND EXISTS (SELECT 1 FROM hosts h WHERE h.id = ?2 AND (h.since = 0 OR h.digests = control.digests)))`, digests, w.own.Host, now)
 }
@@ -66,7 +76,7 @@ func (w *writer) agreeAlone(digests string, now int64) error {
 // Agree implements store.Members.
 func (s *Store) Agree(ctx context.Context) error {
 	err := s.writer.write(ctx, func(w *writer) error {
-		err := w.exec("UPDATE control SET digests = (SELECT digests FROM hosts WHERE id = ?)", w.own.Host)
+		err := w.exec("UPDATE control SET superseded = '', digests = (SELECT digests FROM hosts WHERE id = ?)", w.own.Host)
 		if err == nil {
 			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > 0", store.SignalControl)
 		}
@@ -164,7 +174,7 @@ func (s *Store) Hosts(ctx context.Context) ([]store.HostState, error) {
 		err = scan(&h.ID, &h.Address, &h.Version, &h.Digests, &h.Peer, &h.Alive, &since, &h.Idle, &h.Conversations, &h.Channels, &h.Singletons)
 		h.Since, h.Self = instant(since), h.ID == s.writer.own.Host
 		return h, err
-	}, `SELECT h.id, h.address, h.version, h.digests, CASE WHEN h.proven = h.incarnation THEN h.peer ELSE '' END, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase+`,
+	}, `SELECT h.id, h.address, h.version, h.digests, CASE WHEN h.proven = h.incarnation THEN h.peer ELSE '' END, `+alive+`, CASE WHEN `+alive+` OR h.expires = 0 THEN h.since WHEN h.gone > 0 AND h.gone < h.expires THEN h.gone ELSE h.expires END, `+idleCase(s.read.Dialect())+`,
 		coalesce(o.conversations, 0), coalesce(o.channels, 0), coalesce(o.every - o.conversations - o.channels, 0)
 		FROM hosts h CROSS JOIN control c LEFT JOIN (SELECT host, count(*) AS every, sum(CASE WHEN key LIKE 'conversation %' THEN 1 ELSE 0 END) AS conversations,
 			sum(CASE WHEN key LIKE 'channel %' THEN 1 ELSE 0 END) AS channels FROM owners GROUP BY host) o ON o.host = h.id WHERE h.incarnation <> '' ORDER BY h.id`)

@@ -72,7 +72,7 @@ func (w *writer) claim(key store.OwnerKey, before store.Owner) error {
 	}
 	var alive bool
 	var idle store.Idle
-	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE "+isAlive+" AND id = ?2) OR (SELECT settles > ?1 FROM control), (SELECT "+idleCase+" FROM hosts h, control c WHERE h.id = ?3)",
+	err = w.row("SELECT EXISTS (SELECT 1 FROM hosts WHERE "+isAlive+" AND id = ?2) OR (SELECT settles > ?1 FROM control), (SELECT "+idleCase(w.session.Dialect())+" FROM hosts h, control c WHERE h.id = ?3)",
 		[]any{now, before.Host, w.own.Host}, &alive, &idle)
 	switch {
 	case err != nil:
@@ -165,7 +165,7 @@ func (s *Store) Release(ctx context.Context, key store.OwnerKey) error {
 			ON CONFLICT (key) DO UPDATE SET host = '', epoch = owners.epoch + excluded.epoch`, key, w.own.Epoch)
 		var idle store.Idle
 		if err == nil {
-			err = w.row("SELECT "+idleOf, []any{w.own.Host}, &idle)
+			err = w.row("SELECT "+idleOf(w.session.Dialect()), []any{w.own.Host}, &idle)
 		}
 		if err == nil && idle != "" {
 			err = w.signalOthers(store.SignalWork, key)
@@ -250,7 +250,7 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 			return err
 		}
 		var begins int64
-		err = w.row("SELECT begins, generation, "+idleCase+" FROM hosts h, control c WHERE h.id = ?", []any{w.own.Host}, &begins, &r.Control, &r.Idle)
+		err = w.row("SELECT begins, generation, "+idleCase(w.session.Dialect())+" FROM hosts h, control c WHERE h.id = ?", []any{w.own.Host}, &begins, &r.Control, &r.Idle)
 		if err != nil {
 			return err
 		}

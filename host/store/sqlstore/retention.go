@@ -53,6 +53,11 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 	if err != nil {
 		return gone, fmt.Errorf("prune messages that no turn has answered: %w", err)
 	}
+	if n, err := s.pruneBlobs(ctx, r.Blobs); err != nil {
+		return gone, fmt.Errorf("prune blobs: %w", err)
+	} else if n > 0 {
+		gone["blobs"] = n
+	}
 	if err := s.addMonths(ctx); err != nil {
 		return gone, err
 	}

@@ -277,7 +277,7 @@ func epochsGrow(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	}
 }
 
-func second(_ store.Owner, err error) error { return err }
+func second[T any](_ T, err error) error { return err }
 
 // anyOrder makes hosts start, take and write at random, and knows which writes must succeed.
 func anyOrder(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {

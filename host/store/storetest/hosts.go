@@ -44,7 +44,7 @@ func hostsAreListed(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		claimed(t, a, key, "a")
 	}
 	check(t, a.Release(t.Context(), store.MemoryOwner))
-	check(t, second2(other.Renew(t.Context(), store.Lease{Term: alive, Address: "http://[::1]:2", Version: "v1", Digests: "é"})))
+	check(t, second(other.Renew(t.Context(), store.Lease{Term: alive, Address: "http://[::1]:2", Version: "v1", Digests: "é"})))
 	ended := time.Now()
 	all := hostsOf(t, other)
 	since := all["a"].Since
@@ -81,7 +81,7 @@ func peersAreKnown(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	a, b, mute := join(name), join("b"), join("mute")
 	told := func(s store.Store, l store.Lease) {
 		t.Helper()
-		check(t, second2(s.Renew(t.Context(), l)))
+		check(t, second(s.Renew(t.Context(), l)))
 	}
 	knows := func(what string, s store.Store, want ...store.Peer) {
 		t.Helper()
@@ -114,7 +114,7 @@ func peersAreKnown(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	again := join(name)
 	knows("a new incarnation has told nothing", b, ofB)
 	equal(t, "where it listens", hostsOf(t, b)[name].Peer, "")
-	wantErr(t, second2(a.Renew(t.Context(), store.Lease{Term: alive, Peer: "late", Fingerprint: "late"})), store.ErrFenced)
+	wantErr(t, second(a.Renew(t.Context(), store.Lease{Term: alive, Peer: "late", Fingerprint: "late"})), store.ErrFenced)
 	knows("the one before is fenced out", b, ofB)
 	ofA.Fingerprint = "new"
 	told(again, store.Lease{Term: alive, Peer: ofA.Address, Fingerprint: ofA.Fingerprint})
@@ -238,7 +238,7 @@ func removals(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	if o := must[store.Owner](t)(b.Owner(t.Context(), key)); o.Host != "" || o.Epoch < first.Epoch {
 		t.Errorf("the owner is %+v, and was %+v", o, first)
 	}
-	wantErr(t, second2(a3.Renew(t.Context(), store.Lease{Term: alive})), store.ErrFenced)
+	wantErr(t, second(a3.Renew(t.Context(), store.Lease{Term: alive})), store.ErrFenced)
 	last := claimed(t, b, key, "b")
 	equal(t, "takeovers", len(must[[]store.Takeover](t)(b.Takeovers(t.Context(), 9))), 0)
 	a4 := join("a")

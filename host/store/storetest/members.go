@@ -209,9 +209,9 @@ func signals(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	irc := store.ChannelOwner(m.Channel)
 	claimed(t, b, irc, "b")
 	check(t, a.CommitTurn(t.Context(), turnlog.Commit{Turn: turnIn(m, "t1"), Replies: []message.Reply{reply("r1")}}))
-	check(t, second2(a.AddReplies(t.Context(), "command", []message.Reply{reply("r2")})))
-	check(t, second2(a.AddReplies(t.Context(), "command", []message.Reply{reply("r2")}))) // is there
-	check(t, second2(b.AddReplies(t.Context(), "command", []message.Reply{reply("r3")})))
+	check(t, second(a.AddReplies(t.Context(), "command", []message.Reply{reply("r2")})))
+	check(t, second(a.AddReplies(t.Context(), "command", []message.Reply{reply("r2")}))) // is there
+	check(t, second(b.AddReplies(t.Context(), "command", []message.Reply{reply("r3")})))
 	renewed(t, b, alive, told(b, store.Signal{Kind: store.SignalWork, Key: irc}, store.Signal{Kind: store.SignalWork, Key: irc})...)
 
 	check(t, a.Stop(t.Context(), key)) // its own
@@ -276,8 +276,6 @@ func counts(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		t.Errorf("a host hears what was told before it lived: %d", len(got))
 	}
 }
-
-func second2[T any](_ T, err error) error { return err }
 
 // turnIn returns a running turn in the conversation of a message.
 func turnIn(m message.Message, id string) turnlog.Turn {
@@ -345,12 +343,12 @@ func controls(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	}
 	grows("halt", b.SetHalt(t.Context(), turnlog.Halt{On: true, By: "web:owner", Since: noon}))
 	grows("resume", b.SetHalt(t.Context(), turnlog.Halt{}))
-	grows("a pairing", second2(b.PutPairing(t.Context(), pairings.Pairing{Sender: "irc:zoe", ID: "1"}, "", nil)))
+	grows("a pairing", second(b.PutPairing(t.Context(), pairings.Pairing{Sender: "irc:zoe", ID: "1"}, "", nil)))
 	grows("an elevation", b.Elevate(t.Context(), consent.Elevation{Conversation: "irc:#flynn", State: "on", Began: noon, Until: noon}, auditRow(consent.AuditElevated, "x", noon)))
 	grows("its end", b.EndElevation(t.Context(), "irc:#flynn", noon, auditRow(consent.AuditElevatedEnd, "x", noon)))
 	grows("an answer", b.MoveApproval(t.Context(), v.approval, consent.ApprovalPending, consent.ApprovalGranted, "irc:ann", noon))
 	check(t, b.PutCode(t.Context(), signins.Code{Digest: "c", Sender: "irc:ann", Event: "e", Asked: noon, Expires: noon.Add(time.Hour)}))
-	grows("a sign-in", second2(b.UseCode(t.Context(), "c", signins.SignIn{ID: "s", Digest: "d", Began: noon, Used: noon})))
+	grows("a sign-in", second(b.UseCode(t.Context(), "c", signins.SignIn{ID: "s", Digest: "d", Began: noon, Used: noon})))
 	grows("the end of a sign-in", b.DropSignIn(t.Context(), "s"))
 	_, _, err := b.AppendInbox(t.Context(), msg("e"), mailbox.InboxNew, "")
 	check(t, err)
@@ -367,7 +365,7 @@ func fencedMembers(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	now := join("a")
 	renewed(t, now, alive)
 	for name, err := range map[string]error{
-		"renew":   second2(old.Renew(t.Context(), store.Lease{Term: 9 * alive})),
+		"renew":   second(old.Renew(t.Context(), store.Lease{Term: 9 * alive})),
 		"claim":   second(old.Claim(t.Context(), key)),
 		"take":    second(old.Take(t.Context(), key)),
 		"release": old.Release(t.Context(), key),

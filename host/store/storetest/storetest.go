@@ -104,6 +104,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
 		{"schedules remember what was due", schedules},
+		{"a blob is whole or not there", blobs},
+		{"blobs that nothing names go", blobsGo},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
@@ -133,6 +135,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"what dead hosts lose is recorded", takeovers},
 		{"sandboxes are taken over by the host of their conversation", sandboxes},
 		{"the host of a workspace is known", workspaces},
+		{"parts are changed by one host at a time", parts},
+		{"digests follow changed parts", follows},
+		{"a file is given to the host that wants it", wantedFiles},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, shared) })
 	}
