@@ -85,7 +85,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.Go("configuration", stop, func() error { return h.follow(ctx) })
 	in.Go("gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.Go("previews", stop, func() error { return h.previews.Run(ctx) })
-	in.Go("webhooks", stop, func() error { return h.runHooks(ctx) })
+	in.Go("webhooks", stop, func() error { return h.hooks.Run(ctx, h.services.Hooks()) })
 	instances.Set(h.plugins, h.log, h.drivers, nil, cfg.UsedDrivers())
 	h.setChannels(new(config.Config), cfg)
 	h.setTools(new(config.Config), cfg)
@@ -132,9 +132,7 @@ func (h *Host) close() error {
 	if h.gateway != nil {
 		h.gateway.Close() // closing the listener again returns an error without meaning
 	}
-	if h.hooks != nil {
-		h.hooks.Close() // as above
-	}
+	h.hooks.Close()
 	h.peers.Close()
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())
@@ -146,12 +144,4 @@ func (h *Host) close() error {
 		errs = append(errs, h.store.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// runHooks serves webhooks until ctx ends.
-func (h *Host) runHooks(ctx context.Context) error {
-	if h.hooks == nil {
-		return nil
-	}
-	return h.hooks.Run(ctx, h.services.Hooks())
 }

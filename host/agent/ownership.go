@@ -42,8 +42,8 @@ type holdings struct {
 // is on its way into the queue.
 type holding struct {
 	known map[int64]bool // messages that have been in the queue
-	// doubted is true if the store has to be looked at again: something was settled there that this host took for open. What was to be done together
-	// with that may not be done.
+	// doubted is true if the store has to be looked at again: a turn has found a message settled there that this host took for open, and has left
+	// those that it would have answered with it.
 	doubted bool
 }
 

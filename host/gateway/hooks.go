@@ -39,11 +39,18 @@ func NewHooks(listen string, log *slog.Logger) (*Hooks, error) {
 // Addr is the address of the listener.
 func (h *Hooks) Addr() net.Addr { return h.listener.Addr() }
 
-// Close closes the listener of Hooks that were never run.
-func (h *Hooks) Close() error { return h.listener.Close() }
+// Close closes the listener of Hooks that were never run. On nil it does nothing.
+func (h *Hooks) Close() {
+	if h != nil {
+		h.listener.Close() // a second time it returns an error without meaning
+	}
+}
 
-// Run serves until ctx ends, and returns when every connection is closed.
+// Run serves until ctx ends, and returns when every connection is closed. On nil it returns at once.
 func (h *Hooks) Run(ctx context.Context, handler http.Handler) error {
+	if h == nil {
+		return nil
+	}
 	h.log.Info("webhooks are accepted", "addr", h.listener.Addr().String())
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
