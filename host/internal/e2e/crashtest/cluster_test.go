@@ -59,7 +59,9 @@ func TestClusterCrash(t *testing.T) {
 	if len(takeovers) == 0 {
 		t.Error("no kill met any work: nothing was tested")
 	}
-	if *clusterKills >= long && (most > mostTakeover || p50 > owedTakeover) {
+	// Where one host at a time has the channel, an answer waits until the lease of the dead one is over: this platform's sends go over the connection
+	// that receives. TestClusterCrashBot has one with which they do not.
+	if *clusterKills >= long && (most > mostTakeover || *sharedChannel && p50 > owedTakeover) {
 		t.Errorf("taken over after p50 %s, max %s; owed are %s and %s", p50, most, owedTakeover, mostTakeover)
 	}
 }
