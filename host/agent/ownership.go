@@ -193,6 +193,7 @@ func (r *Runner) owned(ctx context.Context, scope string, items []Item, work fun
 	}
 	defer done()
 	if !began && !child && r.holdings.doubts(key) {
+		pause(held) // whatever the reason, it does not happen all the time
 		if err := recover(held); err != nil {
 			if ctx.Err() == nil {
 				r.cfg.Log.Error("cannot look for the work of a conversation; trying again", "key", key, "error", err)
