@@ -5,6 +5,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/keyed"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Queue runs the work of one conversation scope in order, and that of different scopes in parallel. Everything in it is in the store as
@@ -59,6 +60,14 @@ func NewArrivals(q *Queue, c Commands) *Arrivals { return &Arrivals{q, c} }
 func (a *Arrivals) Deliver(row mailbox.InboxRow) {
 	a.queue.runner.said(row.Message)
 	a.Push(Item{Row: row})
+}
+
+// Again takes a message that needs an answer and was committed before. If another host has committed it, and this one has yet to hear of it, it must
+// come before the messages that follow.
+func (a *Arrivals) Again(row mailbox.InboxRow) {
+	if a.queue.runner.holdings.lacks(store.ConversationOwner(row.Message.ConversationKey()), row.ID) {
+		a.Push(Item{Row: row})
+	}
 }
 
 // Note takes a message that is mentioned to the next turn of its conversation.

@@ -147,6 +147,7 @@ func (p *process) note(key string, open bool) {
 type arrivals struct{ queue *keyed.Group[Item] }
 
 func (a arrivals) Deliver(r mailbox.InboxRow)               { a.queue.Push(Item{Row: r}.Key(), Item{Row: r}) }
+func (arrivals) Again(mailbox.InboxRow)                     {}
 func (arrivals) Note(mailbox.InboxRow)                      {}
 func (arrivals) Refused(mailbox.InboxRow, channel.Decision) {}
 

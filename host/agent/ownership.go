@@ -75,6 +75,14 @@ func (v *holding) know(id int64) {
 	}
 }
 
+// lacks reports whether this host has a conversation, if others share its store, and a message has not been in its queue.
+func (t *holdings) lacks(key store.OwnerKey, id int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.by[key]
+	return v != nil && !v.known[id]
+}
+
 func (t *holdings) begin(key store.OwnerKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,6 +37,8 @@ type Strangers interface {
 type Takers interface {
 	// Deliver is called with a message to answer.
 	Deliver(row mailbox.InboxRow)
+	// Again is called with a message to answer that was committed before, perhaps by another host.
+	Again(row mailbox.InboxRow)
 	// Note is called with a message that the next turn of its conversation should see.
 	Note(row mailbox.InboxRow)
 	// Refused is called with a message that was not admitted, unless it is too old.
@@ -81,7 +83,7 @@ func NewInbox(cfg InboxConfig) *Inbox {
 }
 
 // Accept commits a message and passes it to Takers. When it returns without error the message is on stable storage and may be
-// acknowledged to its channel; a message that was accepted before is acknowledged and not passed on again.
+// acknowledged to its channel; a message that was accepted before is acknowledged, and passed on only by Again.
 //
 // The content of a message that is not admitted is not stored: what people say to each other is not Flynn's business, and
 // strangers must not fill the disk. If they write faster than the rate at which this is recorded, the rest is only counted.
@@ -134,6 +136,9 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 		return fmt.Errorf("accept message: %w", err)
 	case !fresh:
 		in.cfg.Events.Publish(Received{m.Channel, "duplicate"})
+		if row.State == mailbox.InboxNew {
+			in.cfg.Takers.Again(row)
+		}
 		return nil
 	}
 	in.cfg.Events.Publish(Received{m.Channel, string(state)})

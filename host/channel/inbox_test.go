@@ -37,8 +37,17 @@ func (f admits) Admit(m message.Message) Admission { return f(m) }
 type delivers func(mailbox.InboxRow)
 
 func (f delivers) Deliver(r mailbox.InboxRow)       { f(r) }
+func (delivers) Again(mailbox.InboxRow)             {}
 func (delivers) Note(mailbox.InboxRow)              {}
 func (delivers) Refused(mailbox.InboxRow, Decision) {}
+
+// redelivers is like delivers, and counts what comes again and is to be answered.
+type redelivers struct {
+	delivers
+	again *int
+}
+
+func (r redelivers) Again(mailbox.InboxRow) { *r.again++ }
 
 func hello() message.Message {
 	return message.Message{
@@ -67,10 +76,11 @@ func TestAccept(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
 			var got []mailbox.InboxRow
+			again := 0
 			in := NewInbox(InboxConfig{
 				Store: s, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
 				Admitter: admits(func(m message.Message) Admission { return Admission{Allowed: m.Sender.ID == "ann", Why: "unknown"} }),
-				Takers:   delivers(func(r mailbox.InboxRow) { got = append(got, r) }),
+				Takers:   redelivers{func(r mailbox.InboxRow) { got = append(got, r) }, &again},
 			})
 			m := hello()
 			c.change(&m)
@@ -86,8 +96,8 @@ func TestAccept(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if want := map[bool]int{true: 1, false: 0}[c.delivered]; len(got) != want {
-				t.Fatalf("delivered %d times, want %d", len(got), want)
+			if want := map[bool]int{true: 1, false: 0}[c.delivered]; len(got) != want || again != want {
+				t.Fatalf("delivered %d times and once more %d times, want %d", len(got), again, want)
 			}
 			row, fresh, err := s.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
 			if err != nil || fresh || row.State != c.state {

@@ -47,6 +47,7 @@ func TestAct(t *testing.T) {
 type taken struct{}
 
 func (taken) Deliver(mailbox.InboxRow)                   {}
+func (taken) Again(mailbox.InboxRow)                     {}
 func (taken) Note(mailbox.InboxRow)                      {}
 func (taken) Refused(mailbox.InboxRow, channel.Decision) {}
 

@@ -77,6 +77,9 @@ func TestClusterFaults(t *testing.T) {
 		}
 	})
 	x.report()
+	if t.Failed() {
+		x.explain()
+	}
 	for _, f := range allFaults {
 		if took := x.took[f.name]; len(took) > 0 {
 			p50, most := quantiles(took)
@@ -162,7 +165,7 @@ func (x *faults) meet(f fault) {
 	x.healthy()
 	host, had := x.worker()
 	took := f.do(x, host, had)
-	x.t.Logf("%s: %s", f.name, took.Round(time.Millisecond))
+	x.t.Logf("%s: %s, over at %s", f.name, took.Round(time.Millisecond), time.Now().Format("15:04:05.000"))
 	if took > 0 { // otherwise it met no work
 		x.took[f.name] = append(x.took[f.name], took)
 	}
@@ -206,6 +209,28 @@ func (x *faults) stuck(what string) {
 	err = conn.QueryRow(x.t.Context(), `SELECT string_agg(concat_ws(' | ', pid, state, wait_event_type, wait_event, 'blocked by ' || pg_blocking_pids(pid)::text,
 		clock_timestamp() - xact_start, clock_timestamp() - state_change, left(query, 160)), E'\n') FROM pg_stat_activity WHERE datname = current_database()`).Scan(&doing)
 	x.fail(fmt.Sprintf("%s; the database does (%v):\n%s\n", what, err, doing))
+}
+
+// explain logs what the store has about messages that were answered out of order, and when each was answered.
+func (x *faults) explain() {
+	conn, err := pgx.Connect(x.t.Context(), x.database)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, pair := range x.journal.check().disordered {
+		var late, early int
+		if _, err := fmt.Sscanf(pair, "%d after %d", &late, &early); err != nil {
+			x.t.Fatal(err)
+		}
+		for _, id := range []int{early, late} {
+			var stored string
+			err := conn.QueryRow(x.t.Context(), `SELECT coalesce((SELECT concat('inbox ', id, ' ', state) FROM inbox WHERE event_id = $1), 'no inbox') || coalesce((SELECT string_agg(concat('; turn ', t.id, ' ', t.state, ' ',
+				to_timestamp(t.started / 1e9)::time, ' to ', to_timestamp(t.ended / 1e9)::time, ', outbox ', o.id, ' ', o.state, ' ', o.note, ' ', o.attempts), '') FROM outbox o JOIN turns t ON t.id = o.turn
+				WHERE convert_from(o.reply, 'UTF8') LIKE '%"' || $1 || '"%' OR convert_from(o.reply, 'UTF8') LIKE '%[' || $1 || ']%'), '')`, fmt.Sprint(id)).Scan(&stored)
+			x.t.Logf("%s: message %d, answered at %s: %s, %v", pair, id, x.journal.firstOf(map[int]bool{id: true}, time.Time{}).Format("15:04:05.000"), stored, err)
+		}
+	}
 }
 
 func (x *faults) killHost(host int, had map[int]bool) time.Duration {
