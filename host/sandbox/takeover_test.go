@@ -41,7 +41,7 @@ func (o hostOrder) join(t *testing.T, config *sandbox.Config) *amongHosts {
 		t.Fatal(err)
 	}
 	a := &amongHosts{member: membership.New(membership.Config{Owners: s, Log: config.Log})}
-	membership.NewUptake(membership.UptakeConfig{Member: a.member, Turns: noTurns{}, Log: config.Log})
+	membership.NewUptake(membership.UptakeConfig{Member: a.member, Turns: noTurns{}, Bounds: noTurns{}, Log: config.Log})
 	config.Registry = fleet.Registry(s, a.member)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -73,6 +73,9 @@ func (a *amongHosts) serve(t *testing.T, c hostCall, call func(context.Context) 
 
 // noTurns is a host without turns.
 type noTurns struct{}
+
+func (noTurns) Admitted() []store.Count { return nil }
+func (noTurns) Counted(store.Count)     {}
 
 func (noTurns) Lost(store.OwnerKey)                                        {}
 func (noTurns) StopIn(message.ConversationKey) bool                        { return false }
