@@ -43,7 +43,7 @@ func supervisor() program {
 }
 
 func listening() program {
-	return program{Listening, slices.Concat(common, []string{"cmd/flynn-sandboxd-listen", "host/sandbox/resume", "sdk/backoff"})}
+	return program{Listening, slices.Concat(common, []string{"cmd/flynn-sandboxd-listen", "host/sandbox/resume", "host/internal/selfsigned", "sdk/backoff"})}
 }
 
 func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}} }

@@ -118,6 +118,7 @@ func inNamespaces(t *testing.T) {
 type faults struct {
 	*cluster
 	server *postgrestest.Server
+	disk   string // of the database
 	ways   []*way // of each host to the database
 	clock  string // the file with what the database's clock is off
 	took   map[string][]time.Duration
@@ -127,14 +128,18 @@ type faults struct {
 const databaseSize = 1 << 30
 
 func newFaults(t *testing.T) *faults {
-	for _, command := range [][]string{{"ip", "link", "set", "lo", "up"}, {"mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,mode=1777", databaseSize), "tmpfs", "/tmp"}} {
+	disk := filepath.Join(os.TempDir(), "disk")
+	if err := errors.Join(os.Chmod(os.TempDir(), 0o755), os.Mkdir(disk, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"ip", "link", "set", "lo", "up"}, {"mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,mode=1777", databaseSize), "tmpfs", disk}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v: %s", command, err, out)
 		}
 	}
-	x := &faults{clock: "/tmp/clock", took: map[string][]time.Duration{}}
+	x := &faults{disk: disk, clock: filepath.Join(disk, "clock"), took: map[string][]time.Duration{}}
 	// A server that fills the disk with its log meets no fault but its own.
-	o := postgrestest.Options{Args: []string{"-c", "max_wal_size=100MB", "-c", "checkpoint_timeout=30s"}}
+	o := postgrestest.Options{Dir: disk, Args: []string{"-c", "max_wal_size=100MB", "-c", "checkpoint_timeout=30s"}}
 	library := "/usr/lib/" + machine() + "/faketime/libfaketime.so.1"
 	_, err := os.Stat(library)
 	need.Part(t, "faketime", err)
@@ -313,7 +318,7 @@ func (x *faults) slow(int, map[int]bool) time.Duration {
 
 // fill leaves the database no room. It may end by itself then, and is started again when there is room.
 func (x *faults) fill(int, map[int]bool) time.Duration {
-	path := filepath.Join("/tmp", "filler")
+	path := filepath.Join(x.disk, "filler")
 	f, err := os.Create(path)
 	if err != nil {
 		x.t.Fatal(err)

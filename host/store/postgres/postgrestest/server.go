@@ -6,6 +6,7 @@
 package postgrestest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Options struct {
 	// Durable has the server flush what it commits to the disk, as those do that people run. Without it, writes survive the end of the server, and
 	// not that of the machine.
 	Durable bool
+	// Dir is where the folder of the server is made; /tmp when empty. Its path must be short, and others must be able to enter it.
+	Dir string
 	// Env are further variables of the server's processes.
 	Env []string
 	// Args are further arguments of the server.
@@ -109,7 +112,7 @@ func start(o Options) (_ *Server, err error) {
 		return nil, errors.New("there is no program postgres: apt-get install postgresql")
 	}
 	slices.Sort(found)
-	dir, err := os.MkdirTemp("/tmp", "flynn-pg") // short, because it is in the path of a socket
+	dir, err := os.MkdirTemp(cmp.Or(o.Dir, "/tmp"), "flynn-pg") // short, because it is in the path of a socket
 	if err != nil {
 		return nil, err
 	}
