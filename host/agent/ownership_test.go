@@ -79,7 +79,7 @@ func TestWhatAnotherHostHasLeftComesFirst(t *testing.T) {
 	if want := []string{"", "left", "third", "fourth"}; !slices.Equal(order, want) { // the turn has no text
 		t.Errorf("%q, want %q", order, want)
 	}
-	// What has been in the queue is not lacking, and what another host has just committed is.
+	// A message that has been in the queue is not lacking, and one that another host has just committed is.
 	if key := store.ConversationOwner("irc:#c"); r.holdings.lacks(key, left.Row.ID) || !r.holdings.lacks(key, fourth.Row.ID+1) || r.holdings.lacks("conversation irc:#d", 1) {
 		t.Error("what is lacking is wrong")
 	}

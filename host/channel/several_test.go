@@ -63,6 +63,19 @@ func (o *oneOf) Yield(_ context.Context, key store.OwnerKey) error {
 	return nil
 }
 
+// sends runs an outbox until stop is called.
+func sends(t *testing.T, o *Outbox) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- o.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestAChannelWithoutItsPluginIsLeftToOthers: a host claims a channel when its plugin is attached, and sends what waits; it leaves the
 // channel when the plugin is gone for long.
 func TestAChannelWithoutItsPluginIsLeftToOthers(t *testing.T) {
@@ -74,17 +87,9 @@ func TestAChannelWithoutItsPluginIsLeftToOthers(t *testing.T) {
 		table.path = map[string][]mailbox.OutboxState{}
 		own := &oneOf{held: map[store.OwnerKey]context.CancelFunc{}}
 		o := NewOutbox(OutboxConfig{Store: table, Log: slog.New(slog.DiscardHandler), Ownership: own})
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() { over <- o.Run(ctx) }()
-		defer func() {
-			stop()
-			if err := <-over; err != nil {
-				t.Error(err)
-			}
-		}()
+		defer sends(t, o)()
 		push := func(key string) {
-			if err := table.SetOutbox(ctx, mailbox.OutboxRow{Reply: reply(key), State: mailbox.OutboxPending}); err != nil {
+			if err := table.SetOutbox(t.Context(), mailbox.OutboxRow{Reply: reply(key), State: mailbox.OutboxPending}); err != nil {
 				t.Error(err)
 			}
 			o.Push("t", reply(key))
@@ -150,15 +155,7 @@ func TestRepliesOfAnotherHostAreNotOvertaken(t *testing.T) {
 		})
 		own := &oneOf{held: map[store.OwnerKey]context.CancelFunc{}}
 		o = NewOutbox(OutboxConfig{Store: meanwhile{table, once}, Log: slog.New(slog.DiscardHandler), Ownership: own})
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() { over <- o.Run(ctx) }()
-		defer func() {
-			stop()
-			if err := <-over; err != nil {
-				t.Error(err)
-			}
-		}()
+		defer sends(t, o)()
 		s := &script{recognises: true}
 		defer o.Attach("hook", s)()
 		synctest.Wait()

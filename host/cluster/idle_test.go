@@ -43,25 +43,38 @@ func (noWork) Controlled()             {}
 func (noWork) Admitted() []store.Count { return nil }
 func (noWork) Counted(store.Count)     {}
 
-// TestADrainedMemberGivesUpItsKeys as their work ends, and ends what takes too long.
-func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
-	s, err := sqlite.Join(t.Context(), t.TempDir(), "a")
+// joined opens a store in a folder as one of several hosts, until the test ends.
+func joined(t *testing.T, dir, name string) store.Store {
+	t.Helper()
+	s, err := sqlite.Join(t.Context(), dir, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	var ahead atomic.Int64
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// runs returns a host that runs until the test ends, with a clock that is ahead.
+func runs(t *testing.T, s store.Store, ahead *atomic.Int64) *Member {
 	m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	m.work = noWork{}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- m.Run(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		stop()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return m
+}
+
+// TestADrainedMemberGivesUpItsKeys as their work ends, and ends what takes too long.
+func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
+	s := joined(t, t.TempDir(), "a")
+	var ahead atomic.Int64
+	m := runs(t, s, &ahead)
 	owner := func(key store.OwnerKey) string { return ownerOf(t, s, key) }
 	enter := func(key store.OwnerKey) (context.Context, func()) {
 		t.Helper()
@@ -83,7 +96,7 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 	part := make(chan error, 1)
 	running := make(chan struct{})
 	go func() {
-		part <- m.Exclusively(ctx, store.UpkeepOwner, func(ctx context.Context) error {
+		part <- m.Exclusively(t.Context(), store.UpkeepOwner, func(ctx context.Context) error {
 			select {
 			case running <- struct{}{}:
 			case <-ctx.Done():

@@ -1,48 +1,27 @@
 package cluster
 
 import (
-	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // TestAHostSendsBeforeItReceives: the host that had a key has died, and what it ran may still run.
 func TestAHostSendsBeforeItReceives(t *testing.T) {
 	dir := t.TempDir()
 	var ahead atomic.Int64
-	join := func(name string) store.Store {
-		s, err := sqlite.Join(t.Context(), dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
 	irc := store.ChannelOwner("irc")
-	dead := join("dead")
+	dead := joined(t, dir, "dead")
 	if _, err := dead.Renew(t.Context(), store.Lease{Term: Term, Reach: Reach}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := dead.Claim(t.Context(), irc); err != nil {
 		t.Fatal(err)
 	}
-	s := join("b")
-	m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-	m.work = noWork{}
-	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan error, 1)
-	go func() { over <- m.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-	}()
+	s := joined(t, dir, "b")
+	m := runs(t, s, &ahead)
 	if err := m.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,22 +60,8 @@ func TestALeaseIsHadWhileSomebodyAsks(t *testing.T) {
 	var hosts [2]*Member
 	var stores [2]store.Store
 	for i, name := range []string{"a", "b"} {
-		s, err := sqlite.Join(t.Context(), dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		m := New(Config{Owners: s, Every: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(ahead[i].Load())) }})
-		m.work = noWork{}
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() { over <- m.Run(ctx) }()
-		defer func() {
-			stop()
-			if err := <-over; err != nil {
-				t.Error(err)
-			}
-		}()
+		s := joined(t, dir, name)
+		m := runs(t, s, &ahead[i])
 		if err := m.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -36,11 +36,12 @@ const (
 	givesAtOnce = 4
 )
 
+const errNotConnected = refusal("the channel is not connected now")
+
 // ask has another host give a file: the one that has its channel connected or, without a channel, that has the digest.
 func (f *Files) ask(ctx context.Context, w store.WantedFile) (channelkind.Media, error) {
-	refused := refusal("the channel is not connected now")
 	if f.cfg.Others == nil {
-		return channelkind.Media{}, refused
+		return channelkind.Media{}, errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -72,7 +73,7 @@ func (f *Files) ask(ctx context.Context, w store.WantedFile) (channelkind.Media,
 			}
 			return channelkind.Media{Name: got.Name, Type: got.Type, Size: got.Size, Body: io.NopCloser(bytes.NewReader(data))}, err
 		case got.State == store.FileWanted && time.Since(began) > askPatience:
-			return channelkind.Media{}, refused
+			return channelkind.Media{}, errNotConnected
 		}
 		select {
 		case <-time.After(askEvery):
@@ -110,13 +111,18 @@ func (f *Files) give(ctx context.Context, digest string) {
 	if f.cfg.Others == nil {
 		return
 	}
-	body, _, err := f.media.Open(ctx, digest)
-	if err == nil {
-		err = errors.Join(f.cfg.Others.PutBlob(ctx, digest, body), body.Close())
-	}
-	if err != nil {
+	if err := f.upload(ctx, digest); err != nil {
 		f.cfg.Log.Warn("cannot give a file to other hosts", "digest", digest, "error", err)
 	}
+}
+
+// upload writes a file of this host into the store.
+func (f *Files) upload(ctx context.Context, digest string) error {
+	body, _, err := f.media.Open(ctx, digest)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.cfg.Others.PutBlob(ctx, digest, body), body.Close())
 }
 
 // Drop removes a file that is no longer needed, and reports whether it is gone.
@@ -199,10 +205,7 @@ func (f *Files) answer(ctx context.Context, w store.WantedFile) error {
 	defer cancel()
 	info, err := f.find(ctx, w)
 	if err == nil {
-		var body io.ReadCloser
-		if body, _, err = f.media.Open(ctx, info.Digest); err == nil {
-			err = errors.Join(f.cfg.Others.PutBlob(ctx, info.Digest, body), body.Close())
-		}
+		err = f.upload(ctx, info.Digest)
 	}
 	found := store.FoundFile{Digest: info.Digest, Name: info.Name, Type: info.Type(), Size: info.Size}
 	if err != nil {
@@ -218,7 +221,7 @@ func (f *Files) find(ctx context.Context, w store.WantedFile) (media.Info, error
 	}
 	from, connected := f.source(w.Channel)
 	if !connected {
-		return media.Info{}, refusal("the channel is not connected now")
+		return media.Info{}, errNotConnected
 	}
 	most := min(w.Most, int64(f.cfg.Media.MaxObject), maxFetch)
 	got, err := from.Fetch(ctx, w.Handle, most)

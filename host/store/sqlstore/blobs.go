@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
@@ -39,17 +40,7 @@ func (s *Store) MissingBlobs(ctx context.Context, digests []string) ([]string, e
 	if err != nil {
 		return nil, fmt.Errorf("look for blobs: %w", err)
 	}
-	is := map[string]bool{}
-	for _, digest := range found {
-		is[digest] = true
-	}
-	var missing []string
-	for _, digest := range digests {
-		if !is[digest] {
-			missing = append(missing, digest)
-		}
-	}
-	return missing, nil
+	return slices.DeleteFunc(slices.Clone(digests), func(digest string) bool { return slices.Contains(found, digest) }), nil
 }
 
 // PutBlob implements store.Blobs.
