@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +17,7 @@ import (
 )
 
 // write writes a new file and moves it to the target's place once it is complete, so that no reader sees a partial file.
-func (f *files) write(t *transfer, b frame.WriteBody) (any, error) {
+func (f *files) write(t *transfer, b frame.WriteBody) (_ any, err error) {
 	if b.Held {
 		return struct{}{}, t.hold(b)
 	}
@@ -26,14 +27,14 @@ func (f *files) write(t *transfer, b frame.WriteBody) (any, error) {
 	t.s.disk.touch()
 	defer t.s.disk.touch()
 	var d *draft
-	err := f.as(func() (err error) {
+	err = f.as(func() (err error) {
 		d, err = f.newDraft(string(b.Path))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer f.as(d.close)
+	defer func() { err = errors.Join(err, f.as(d.close)) }()
 	n, err := io.CopyBuffer(onlyWriter{d.file}, onlyReader{t}, make([]byte, frame.MaxData))
 	if err != nil {
 		return nil, err
@@ -227,10 +228,18 @@ func (d *draft) rename() error {
 
 func (d *draft) close() error {
 	d.file.Close()
-	if d.name != "" {
-		_ = unix.Unlinkat(d.folder, d.name, 0)
+	defer unix.Close(d.folder)
+	if d.name == "" {
+		return nil
 	}
-	return unix.Close(d.folder)
+	err := unix.Unlinkat(d.folder, d.name, 0)
+	for err == unix.EINTR { // which gVisor may return
+		err = unix.Unlinkat(d.folder, d.name, 0)
+	}
+	if err != nil && err != unix.ENOENT { // a command may have removed it
+		return fmt.Errorf("remove %s: %w", d.name, err)
+	}
+	return nil
 }
 
 // makeFolders opens a folder of the workspace, creating what is missing.

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,9 +67,27 @@ func settled(s sqlstore.Stamp) bool {
 	return s.Schema > NewestSchema() || s.Schema == NewestSchema() && s.Writer == buildinfo.Version()
 }
 
+// migrateFor bounds how long a migration is repeated. Hosts of the version before work with the tables meanwhile, and a migration that takes
+// several of them can meet their transactions in a deadlock, or wait in vain.
+const migrateFor = time.Minute
+
 // migrate applies the missing migrations in one transaction, and records which Flynn writes the store. Two hosts that start together do so
 // one after the other.
 func migrate(ctx context.Context, conn *pgx.Conn) error {
+	for began := time.Now(); ; {
+		err := migrateOnce(ctx, conn)
+		if !repeatable(err) || time.Since(began) > migrateFor {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100*time.Millisecond + rand.N(400*time.Millisecond)): // not at the same moment as before
+		}
+	}
+}
+
+func migrateOnce(ctx context.Context, conn *pgx.Conn) error {
 	s, err := stampOf(ctx, conn)
 	if err == nil {
 		err = newer(s)
@@ -80,7 +100,7 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	defer tx.Rollback(ctx) // fails after the commit
-	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(hashtextextended('flynn schema', 0))"); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '2s', true), pg_advisory_xact_lock(hashtextextended('flynn schema', 0))"); err != nil {
 		return err
 	}
 	if s, err = stampOf(ctx, tx); err == nil { // another host may have been faster

@@ -1,13 +1,16 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 	"github.com/flynnhost/flynn/host/store/sqlstore"
@@ -91,6 +94,54 @@ func TestAnOlderHostStartsBesideNewerOnes(t *testing.T) {
 			tables.Close()
 			t.Errorf("tables, create %v: %v", create, err)
 		}
+	}
+}
+
+// A migration that meets a transaction of another host in a deadlock is repeated when that one is over.
+func TestAMigrationIsRepeated(t *testing.T) {
+	server := postgrestest.Shared(t)
+	name := server.Database(t)
+	at := Address{server.URL(name), "DB"}
+	s, err := Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	other, err := pgx.Connect(t.Context(), at.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.WithoutCancel(t.Context()))
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := other.Exec(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+	}
+	exec("UPDATE written_by SET version = 'v0'")
+	exec("BEGIN")
+	exec("SET LOCAL deadlock_timeout = '1h'") // so that the other one is ended
+	exec("UPDATE written_by SET version = 'v1'")
+	opened := make(chan error, 1)
+	go func() {
+		s, err := Open(t.Context(), at)
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	for waits := false; !waits; {
+		if err := other.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("SELECT pg_advisory_xact_lock(hashtextextended('flynn schema', 0))") // which the migration has
+	exec("COMMIT")
+	if err := <-opened; err != nil {
+		t.Errorf("the store does not open: %v", err)
+	}
+	if is, err := ReadStamp(t.Context(), at); err != nil || is.Writer != buildinfo.Version() {
+		t.Errorf("the stamp is %+v (%v)", is, err)
 	}
 }
 

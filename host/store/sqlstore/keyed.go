@@ -11,8 +11,10 @@ import (
 )
 
 // BeginKeyed implements store.KeyedWrites.
-func (s *Store) BeginKeyed(ctx context.Context, k store.KeyedWrite, forget time.Time, most int) (found store.KeyedWrite, fresh bool, err error) {
-	err = s.writer.write(ctx, func(w *writer) error {
+func (s *Store) BeginKeyed(ctx context.Context, k store.KeyedWrite, forget time.Time, most int) (store.KeyedWrite, bool, error) {
+	var found store.KeyedWrite // may still be written to when the context has ended, as may fresh
+	var fresh bool
+	err := s.writer.write(ctx, func(w *writer) (err error) {
 		if err := w.exec("DELETE FROM keyed WHERE begun < ?", nanos(forget)); err != nil {
 			return err
 		}

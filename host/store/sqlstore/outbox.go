@@ -26,11 +26,12 @@ func (s *Store) Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, 
 }
 
 // AddReplies implements mailbox.Outbox.
-func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error) {
+func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) ([]message.Reply, error) {
 	bodies, err := encodeReplies(replies)
 	if err != nil {
 		return nil, err
 	}
+	var fresh []message.Reply // may still be written to when the context has ended
 	err = s.writer.write(ctx, func(w *writer) (err error) {
 		fresh, err = addReplies(w, turn, replies, bodies)
 		return err

@@ -15,7 +15,7 @@ import (
 const pairingsVersion = 7
 
 // AskPairing implements pairings.Store.
-func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p pairings.Pairing, turn string, replies []message.Reply) (fresh bool, err error) {
+func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p pairings.Pairing, turn string, replies []message.Reply) (bool, error) {
 	said, err := jsonform.Marshal(m)
 	if err != nil {
 		return false, fmt.Errorf("encode message: %w", err)
@@ -24,6 +24,7 @@ func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, 
 	if err != nil {
 		return false, err
 	}
+	var fresh bool // may still be written to when the context has ended
 	err = s.writer.write(ctx, func(w *writer) error {
 		fresh = false
 		n, err := w.changed("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
