@@ -11,9 +11,8 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// atEnd is what a transaction writes last: what it has changed, once for each thing however often it was written, and the words that
-// can be searched, whose index is then flushed once. In Postgres triggers write both: deferred ones number changes in the order of the
-// commits.
+// atEnd is what a transaction writes last: what it has changed, once for each thing however often it was written, and the texts that
+// can be searched. In Postgres triggers write both: deferred ones number changes in the order of the commits.
 type atEnd struct {
 	changed []store.Change
 	said    []saidText
@@ -87,21 +86,29 @@ func (w *writer) writeEnd() error {
 	return w.writeSaid(w.end.said)
 }
 
+// IndexTogether is the number of texts that are indexed at once. Doing that with each transaction would make a turn a tenth dearer.
+const IndexTogether = 64
+
 func (w *writer) writeSaid(texts []saidText) error {
-	ids := make([]int64, len(texts))
-	for i, s := range texts {
-		err := w.row("INSERT INTO said (turn, seq, who, key, at, text) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-			[]any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}, &ids[i])
+	if len(texts) == 0 {
+		return nil
+	}
+	for _, s := range texts {
+		err := w.exec("INSERT INTO said (turn, seq, who, key, at, text) VALUES (?, ?, ?, ?, ?, ?)", s.turn, s.seq, s.who, s.key, nanos(s.at), s.text)
 		if err != nil {
 			return err
 		}
 	}
-	for i, s := range texts {
-		if err := w.exec("INSERT INTO said_text (rowid, text) VALUES (?, ?)", ids[i], s.text); err != nil {
-			return err
-		}
+	if w.unindexed += len(texts); w.unindexed < IndexTogether {
+		return nil
 	}
-	return nil
+	return w.indexSaid()
+}
+
+// indexSaid adds the texts to the index that are not in it. A table of FTS5 records in one that ends with _docsize which texts it has.
+func (w *writer) indexSaid() error {
+	w.unindexed = 0
+	return w.exec("INSERT INTO said_text (rowid, text) SELECT id, text FROM said WHERE id > (SELECT coalesce(max(id), 0) FROM said_text_docsize) ORDER BY id")
 }
 
 // saidIn returns the texts of new steps, for the search of conversations. A delegated turn says nothing there.

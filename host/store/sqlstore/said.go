@@ -34,6 +34,10 @@ func (s *Store) SearchSaid(ctx context.Context, w turnlog.Words) ([]turnlog.Hit,
 	var err error
 	switch s.read.Dialect() {
 	case SQLite:
+		err = s.writer.write(ctx, (*writer).indexSaid)
+		if err != nil && !errors.Is(err, store.ErrFenced) {
+			break
+		}
 		hits, err = list(ctx, s.read, func(scan func(...any) error) (turnlog.Hit, error) { return scanHit(scan, mark) },
 			foundColumns+`snippet(said_text, 0, ?1, ?1, '...', ?2) FROM said_text JOIN said ON said.id = said_text.rowid JOIN turns ON turns.id = said.turn
 			WHERE said_text MATCH ?3 AND (CAST(?4 AS BIGINT) = 0 OR said_text.rowid < ?4) AND `+foundBy+` ORDER BY said_text.rowid DESC LIMIT ?6`,

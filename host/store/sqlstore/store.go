@@ -84,7 +84,7 @@ type Store struct {
 // New returns the store of a session, which is the newest incarnation of a host. Closing the store closes the session, and not the
 // reads.
 func New(s Session, r Reads, own Ownership) *Store {
-	w := &writer{session: s, own: own, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	w := &writer{session: s, own: own, unindexed: IndexTogether, wake: make(chan struct{}, 1), quit: make(chan struct{})}
 	w.done.Go(w.run)
 	return &Store{w, r}
 }

@@ -36,6 +36,7 @@ type writer struct {
 	committing sync.Mutex
 	over       []func()
 	end        atEnd
+	unindexed  int // the number of texts since the index of SQLite was written
 
 	own       Ownership // used by the holder only, too
 	alone     bool      // the transaction excludes those of all hosts
