@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/resume"
 	"github.com/flynnhost/flynn/host/sandbox/supervise"
 )
@@ -19,7 +20,11 @@ func main() {
 	if name, is := supervise.CalledAs(os.Args); is {
 		os.Exit(supervise.CallBridge(name, os.Args[1:]))
 	}
-	if err := supervise.RunListening(os.Args[1:], listen); err != nil {
+	run := func(args []string) error { return supervise.RunListening(args, listen) }
+	if len(os.Args) == 3 && os.Args[1] == frame.RelayWord {
+		run = relay
+	}
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "flynn-sandboxd-listen:", err)
 		os.Exit(1)
 	}
@@ -41,4 +46,20 @@ func listen(identity []byte, address string) (<-chan io.ReadWriteCloser, error) 
 	}
 	go l.Serve()
 	return l.Hosts(), nil
+}
+
+// relay connects the standard streams with the supervisor that listens at an address. It ends with either of them.
+func relay(args []string) error {
+	conn, err := net.Dial("unix", args[1])
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 2)
+	pass := func(to io.Writer, from io.Reader) {
+		_, err := io.Copy(to, from)
+		done <- err
+	}
+	go pass(conn, os.Stdin)
+	go pass(os.Stdout, conn)
+	return <-done
 }

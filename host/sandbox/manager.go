@@ -75,7 +75,8 @@ type Config struct {
 	// Lease is how long a container with background processes outlives this host, for the next one to continue with; 0 means that it ends
 	// with the host.
 	Lease time.Duration
-	// Registry has the records of containers that other hosts can take over, if the supervisors of the Driver listen. It may be nil.
+	// Registry has the records of containers that other hosts can take over, if the supervisors of the Driver listen and its engine is shared.
+	// It may be nil.
 	Registry container.Registry
 	// Holds counts the users of the workspaces, including those besides this Manager.
 	Holds *workspace.Holds
@@ -177,7 +178,7 @@ func New(c Config) (*Manager, error) {
 		Workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds}),
 		Host:       host, Log: c.Log,
 	}
-	if _, dialed := c.Driver.(driver.Dialed); dialed && driver.Copies(c.Driver) { // other hosts reach the supervisors and their disks, too
+	if _, dialed := c.Driver.(driver.Dialed); dialed && driver.Disks(c.Driver) { // other hosts reach the supervisors and their disks, too
 		here.Registry = c.Registry
 	}
 	here.Keys = container.NewKeys(here.Registry)

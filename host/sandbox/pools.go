@@ -68,7 +68,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 
 // make creates a container for a pool. Pulling an image is slow, but takes hardly any CPU time.
 func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
-	if !w.Driver.Binds() && !driver.Copies(w.Driver) {
+	if !w.Driver.Binds() && !driver.Disks(w.Driver) {
 		return nil, 0, pool.ErrNotNow // a container with a volume must know from the start whose workspace it gets
 	}
 	began := time.Now()
@@ -88,7 +88,7 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 // claim assigns a ready container to a session; nil if there is none.
 func (w *warm) claim(ctx context.Context, s *Session) *container.Container {
 	session, name := s.session, s.name
-	if !w.Driver.Binds() && !driver.Copies(w.Driver) { // there, a container must know whose workspace it gets
+	if !w.Driver.Binds() && !driver.Disks(w.Driver) { // there, a container must know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
 	}

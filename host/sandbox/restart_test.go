@@ -19,6 +19,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -40,7 +41,8 @@ type hostOrder struct {
 	Dialed         string // folder of a sandboxtest.Dialed
 	Apart          bool   // see there
 	Kubernetes     cluster
-	Name, Store    string // of the host among others, and the address of the database that they share
+	Engine         docker.Config // of an engine that hosts share
+	Name, Store    string        // of the host among others, and the address of the database that they share
 }
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
@@ -81,6 +83,9 @@ func TestHostProcess(t *testing.T) {
 	}
 	if o.Kubernetes.Plugin != "" {
 		o.Kubernetes.adjust(t)(&config)
+	}
+	if o.Engine.Engine != "" {
+		o.adjustTo(t, &config)
 	}
 	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1

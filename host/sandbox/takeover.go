@@ -9,24 +9,27 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// A container whose supervisor listens can be reached by all hosts of a cluster. Its record is in the Registry from the first call that a
+// A container on an engine that several hosts share can be reached by all of them. Its record is in the Registry from the first call that a
 // conversation makes, and the host that has the conversation takes the container over: with the first call that needs it, or when nobody else
 // can have the conversation. The supervisor then refuses the host before, which forgets the container.
 
 // register records the session's container for other hosts. If that fails the container ends with this host.
 func (s *Session) register(ctx context.Context, c *container.Container) {
 	registry := s.m.here.Registry
-	if registry == nil || c.Shared() {
+	if registry == nil || !c.Registrable() {
 		return
 	}
 	conversation, is := registry.Conversation(ctx)
 	if !is {
 		return
 	}
-	err := c.Register(ctx, container.Record{
-		Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec,
-		Instance: s.m.here.Instance, Conversation: conversation,
-	})
+	engine, err := s.m.here.Driver.Capabilities(ctx)
+	if err == nil && engine.Shared != "" {
+		err = c.Register(ctx, container.Record{
+			Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec,
+			Instance: s.m.here.Instance, Engine: engine.Shared, Conversation: conversation,
+		})
+	}
 	if err != nil {
 		s.m.config.Log.Warn("no other host can take a sandbox over", "session", s.session, "error", err)
 	}

@@ -17,6 +17,7 @@ const release = "0.1.0"
 type driver struct {
 	settings settings
 	address  string
+	shared   string // see sandbox.Capabilities
 	api      *client
 }
 
@@ -34,6 +35,9 @@ func (d *driver) Configure(_ context.Context, c sandbox.Config) error {
 		return err
 	}
 	d.settings, d.address = s, to.Host
+	if d.shared, err = clusterOf(to, s.Namespace); err != nil {
+		return sandbox.FieldErrors{{Path: "kubeconfig", Message: err.Error()}}
+	}
 	if d.api, err = newClient(to); err != nil {
 		return sandbox.FieldErrors{{Path: "kubeconfig", Message: "it has no usable credentials: try kubectl cluster-info"}}
 	}
@@ -52,6 +56,7 @@ func (d *driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	has := sandbox.Capabilities{
 		Engine: "Kubernetes " + is.GitVersion, Address: d.address, Runtimes: slices.Clone(d.settings.Runtimes),
 		Networks: []string{sandbox.NetworkNone, sandbox.NetworkBridge}, Copies: true,
+		Shared: d.shared,
 	}
 	has.Lacks = []sandbox.Lack{{Limit: sandbox.LeftMemory, Why: "Kubernetes does not let a Pod set kernel.msgmni and kernel.sem: message queues and semaphores of System V " +
 		"that a command leaves behind stay until its session ends; shared memory goes"}}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"net/netip"
 	"os"
@@ -105,4 +108,24 @@ func (s settings) load() (*rest.Config, error) {
 			"%s is not a kubeconfig with context %q: try kubectl --kubeconfig %[1]s cluster-info", s.Kubeconfig, s.Context)}}
 	}
 	return c, nil
+}
+
+// clusterOf returns what distinguishes a namespace of a cluster from all others, however a host reaches it: the certificates that the API server's
+// is verified by. With those of the system it is the address.
+func clusterOf(to *rest.Config, namespace string) (string, error) {
+	trusted := to.CAData
+	if len(trusted) == 0 && to.CAFile != "" {
+		var err error
+		if trusted, err = os.ReadFile(to.CAFile); err != nil {
+			return "", err
+		}
+	}
+	sum := sha256.New()
+	if len(trusted) == 0 {
+		sum.Write([]byte(to.Host))
+	}
+	for block, rest := pem.Decode(trusted); block != nil; block, rest = pem.Decode(rest) {
+		sum.Write(block.Bytes)
+	}
+	return "kubernetes " + hex.EncodeToString(sum.Sum(nil)) + " " + namespace, nil
 }

@@ -68,6 +68,9 @@ type Capabilities struct {
 	Binds bool
 	// Copies is whether they can have mounts of the kinds Copy and Disk. The host needs one of the two.
 	Copies bool
+	// Shared distinguishes the engine from all others, such as the id of a cluster. Hosts that share a database, and are told the same, go on
+	// with each other's containers: each can list and remove them, and dial their endpoints, from wherever it runs. Empty if only this host can.
+	Shared string
 	// Lacks are the limits that cannot be held here.
 	Lacks []Lack
 }

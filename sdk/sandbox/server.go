@@ -66,6 +66,7 @@ func (s *server) Capabilities(ctx context.Context, _ *sandboxv1.CapabilitiesRequ
 	}
 	wire := &sandboxv1.CapabilitiesResponse{
 		Engine: head(has.Engine), Address: head(has.Address), Runtimes: has.Runtimes, Networks: has.Networks, Binds: has.Binds, Copies: has.Copies,
+		Shared: head(has.Shared),
 	}
 	for _, l := range has.Lacks {
 		wire.Lacks = append(wire.Lacks, &sandboxv1.Lack{Limit: sandboxv1.Limit(l.Limit), Why: head(l.Why)}) // the protocol counts in the same order

@@ -41,6 +41,9 @@ func (o *Ownership) Dial(ctx context.Context, d driver.Driver, instance, id stri
 
 // dial asks for the endpoint each time, because a driver may have moved it.
 func dial(ctx context.Context, d driver.Dialed, id string) (net.Conn, error) {
+	if own, is := d.(driver.Dialer); is {
+		return own.DialSupervisor(ctx, id)
+	}
 	at, err := d.Endpoint(ctx, id)
 	if err != nil {
 		return nil, err

@@ -39,8 +39,10 @@ type Record struct {
 	Epoch     uint64               `json:"epoch"`
 	Identity  []byte               `json:"identity,omitempty"` // the host's, for a supervisor that listens
 
-	// Instance and Conversation are set in a Registry only. Instance is that of the host that created the container.
+	// These are set in a Registry only. Instance is that of the host that created the container, Engine distinguishes the engine; see
+	// driver.Capabilities.
 	Instance     string                  `json:"instance,omitempty"`
+	Engine       string                  `json:"engine,omitempty"`
 	Conversation message.ConversationKey `json:"conversation,omitempty"`
 }
 
@@ -80,7 +82,7 @@ func (r Record) check() error {
 		return fmt.Errorf("epoch %d is impossible", r.Epoch)
 	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
 		return fmt.Errorf("container %.80q is malformed", r.Container)
-	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
+	case len(r.Session) > maxName || len(r.Sandbox) > maxName || len(r.Engine) > maxName:
 		return errors.New("a name is too long")
 	case r.Lease <= 0 || r.Born.IsZero():
 		return errors.New("it has no lease, or no date")

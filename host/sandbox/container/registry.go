@@ -56,8 +56,13 @@ func (c *Container) Shared() bool {
 // TakenOver reports whether another host had the container before, or another process of this one.
 func (c *Container) TakenOver() bool { return c.config.Ownership.epoch > 1 }
 
-// Register records the container for other hosts, once. r names its conversation, session and specification; the rest is filled in. From then
-// on the container outlives this host for its lease, even without background commands. Without a lease it does nothing.
+// Registrable reports whether Register has something to do: the container may outlive this host, and is not recorded yet.
+func (c *Container) Registrable() bool {
+	return c.config.Ownership.lease > 0 && !c.config.Ownership.isRecorded()
+}
+
+// Register records the container for other hosts, once. r names its conversation, session, engine and specification; the rest is filled in. From
+// then on the container outlives this host for its lease, even without background commands. Without a lease it does nothing.
 func (c *Container) Register(ctx context.Context, r Record) error {
 	o := c.config.Ownership
 	if o.lease <= 0 {

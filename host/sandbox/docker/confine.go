@@ -23,6 +23,9 @@ func confine(c driver.Container) (*container.Config, *container.HostConfig) {
 	if c.Role == driver.Service {
 		serve(c, config, host)
 	}
+	if c.Identity != nil {
+		host.Tmpfs[listenFolder] = listenOptions
+	}
 	return config, host
 }
 
@@ -105,6 +108,9 @@ func mounts(wanted []driver.Mount) []mount.Mount {
 		case driver.Volume:
 			m.Type = mount.TypeVolume
 			m.VolumeOptions = &mount.VolumeOptions{NoCopy: !w.Fill}
+		case driver.Disk: // a volume without a name goes with its container
+			m.Type = mount.TypeVolume
+			m.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
 		case driver.Memory:
 			m.Type = mount.TypeTmpfs
 			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}

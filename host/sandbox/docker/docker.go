@@ -156,21 +156,29 @@ func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements driver.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) {
+	c, _, err := d.describe(ctx)
+	return c, err
+}
+
+// describe returns the capabilities, and what distinguishes the engine from others.
+func (d *Driver) describe(ctx context.Context) (c driver.Capabilities, id string, err error) {
 	ctx, cancel := d.within(ctx, aboutTimeout)
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
-		return driver.Capabilities{}, d.explain("describe itself", err)
+		return c, "", d.explain("describe itself", err)
 	}
-	c := driver.Capabilities{
+	c = driver.Capabilities{
 		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
 		Runtimes: slices.Sorted(maps.Keys(info.Runtimes)),
 	}
+	id = info.ID
 	is, err := d.isPodman(ctx)
 	if is {
 		c.Engine, c.Lacks = "Podman "+d.podman.version, d.podman.lacks
+		id = d.address // it tells another id each time
 	}
-	return c, err
+	return c, id, err
 }
 
 // Create implements driver.Driver. The name contains the key, so the engine itself refuses a second container for it.
@@ -272,6 +280,10 @@ func (d *Driver) List(ctx context.Context, instance string) ([]driver.Owned, err
 	}
 	owned := make([]driver.Owned, 0, len(found))
 	for _, c := range found {
+		if len(c.Names) == 0 && c.State == "removing" {
+			// It is gone. An engine that saves the state of a container while it removes it lists it, without its name, until it is restarted.
+			continue
+		}
 		o := driver.Owned{ID: c.ID, Labels: c.Labels, State: string(c.State), Image: c.Image, Created: time.Unix(c.Created, 0)}
 		if len(c.Names) > 0 {
 			o.Name = c.Names[0]

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"net"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
@@ -12,6 +13,18 @@ import (
 type Dialed interface {
 	// Endpoint returns where the supervisor of a started container listens. It may wait until that is known.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
+}
+
+// Dialer is a Dialed whose endpoints only the engine reaches: it connects to them itself.
+type Dialer interface {
+	DialSupervisor(ctx context.Context, id string) (net.Conn, error)
+}
+
+// Disks reports whether the workspace of a container is a disk of its own, so that whoever reaches the container has all of it. Otherwise it is
+// a folder of this machine, or a volume that belongs to this host.
+func Disks(d Driver) bool {
+	_, dialed := d.(Dialed)
+	return Copies(d) || dialed && !d.Binds()
 }
 
 // Endpoint is the address of a supervisor.

@@ -73,6 +73,9 @@ type Capabilities struct {
 	Networks []string
 	// Lacks are limits that the driver cannot hold on this machine.
 	Lacks []Lack
+	// Shared distinguishes the engine from others for hosts that share it: each of them can list and remove containers of the others, and dial
+	// their supervisors. Empty: only this host can.
+	Shared string
 	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
 	DataRoot string
 }

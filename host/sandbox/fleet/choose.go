@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -65,6 +66,18 @@ func Engines(c config.Sandbox, dir string, plugged func(name string) (Engine, er
 		found = append(found, e)
 	}
 	return found, nil
+}
+
+// shareable returns the engines as a host uses them that shares its store with others: a container engine on another machine may be that of the
+// others, too.
+func shareable(engines []Engine) []Engine {
+	all := slices.Clone(engines)
+	for i, e := range all {
+		if d, is := e.(*docker.Driver); is && !d.Binds() {
+			all[i] = docker.NewListening(d)
+		}
+	}
+	return all
 }
 
 // Answering returns the first engine that answers, and closes the others. If none does, it returns one that says why.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/drivers"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
@@ -47,6 +48,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 		close(f.looked)
 		<-ctx.Done()
 		return nil
+	}
+	if Registry(f.config.Store, f.config.Cluster) != nil {
+		engines = shareable(engines)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { f.selfTesting(ctx) })
@@ -133,11 +137,15 @@ func (f *Fleet) newManager(e Engine, c config.Sandbox) (*sandbox.Manager, error)
 	if err != nil {
 		return nil, err
 	}
+	var registry container.Registry
+	if f.Engine().Shared != "" {
+		registry = Registry(f.config.Store, f.config.Cluster)
+	}
 	return sandbox.New(sandbox.Config{
 		Driver: e, Instance: f.instance, WorkspaceRoot: f.folders.Workspaces, Spec: specs.Of(c), Supervisor: supervisor, Holds: f.holds,
 		Log: f.log, Quota: f.quota, Egress: f.config.Egress, Current: f.spec, MountRules: f.mountRules, Secret: f.secret,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
-		Lease: time.Duration(c.Lease), Registry: Registry(f.config.Store, f.config.Cluster),
+		Lease: time.Duration(c.Lease), Registry: registry,
 		Network: f.config.Outside.Network, Roots: f.config.Outside.Roots,
 	})
 }

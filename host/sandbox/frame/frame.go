@@ -105,6 +105,12 @@ const (
 	IdentityPath = "/.flynn-identity"
 	// DefaultAddress is where it listens unless told otherwise.
 	DefaultAddress = ":7443"
+	// IdentityFromInput is an argument after the address: the identity comes over the standard input in place of the file, up to a zero byte.
+	// The supervisor then writes NowListening. Further arguments are folders of its user that it lets everybody write to.
+	IdentityFromInput = "-"
+	NowListening      = "listening\n"
+	// RelayWord is the argument that makes the supervisor's program connect its standard streams with the address that follows.
+	RelayWord = "relay"
 )
 
 // ErrTaken means that the supervisor belongs to a host with a higher epoch.

@@ -204,7 +204,7 @@ func (l *Launcher) sync(ctx context.Context, r container.Record) (*wssync.Syncer
 	switch {
 	case l.config.Driver.Binds():
 		return nil, nil
-	case driver.Copies(l.config.Driver):
+	case driver.Disks(l.config.Driver):
 		return l.Syncs.Own(path, r.Key, r.Spec.Workspace == spec.WorkspaceReadOnly), nil
 	}
 	_, mark, err := l.Volumes.ensure(ctx, Volume{Name: workspaceVolume, Session: string(r.Session)})

@@ -154,14 +154,19 @@ func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 func (f *mountSet) copy(o *launchSpec) {
 	for i, mount := range o.container.Mounts {
 		if mount.Target == f.spec.WorkspaceDir {
-			o.container.Mounts[i] = driver.Mount{Kind: driver.Disk, Target: mount.Target, Bytes: diskFor(o.hello.DiskBytes)}
+			o.container.Mounts[i] = f.disk(o, mount.Target)
 		} else if mount.Kind == driver.Bind {
 			o.container.Mounts[i].Kind = driver.Copy
 		}
 	}
+}
+
+// disk returns a disk for the workspace of a container, which is synchronised if it has a session.
+func (f *mountSet) disk(o *launchSpec, target string) driver.Mount {
 	if o.container.Labels[driver.LabelSession] != "" {
 		o.sync = f.l.Syncs.Own(o.workspace, o.container.Key, f.spec.Workspace == spec.WorkspaceReadOnly)
 	}
+	return driver.Mount{Kind: driver.Disk, Target: target, Bytes: diskFor(o.hello.DiskBytes)}
 }
 
 // diskFor returns the size of the disk for a workspace with a limit: larger, because the supervisor holds the limit, and an engine may end a
@@ -177,6 +182,9 @@ func diskFor(limit int64) int64 {
 // no longer than its container, and is kept in memory.
 func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mount, error) {
 	session, target := o.container.Labels[driver.LabelSession], f.spec.WorkspaceDir
+	if driver.Disks(f.l.config.Driver) {
+		return f.disk(o, target), nil
+	}
 	if session == "" {
 		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}

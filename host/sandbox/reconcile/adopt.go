@@ -77,6 +77,15 @@ func (r *Reconciler) takeAll(ctx context.Context) {
 	all = slices.DeleteFunc(all, func(left container.Registered) bool {
 		return !left.Free || left.Foreign || r.config.Keys.Holds(left.Key)
 	})
+	if len(all) == 0 {
+		return
+	}
+	engine, err := r.config.Driver.Capabilities(ctx)
+	if err != nil {
+		r.log.Debug("no sandbox can be taken over now", "error", err)
+		return
+	}
+	all = slices.DeleteFunc(all, func(left container.Registered) bool { return !reaches(engine, left.Record) }) // its host may come back
 	_ = reaper.Each(all, func(left container.Registered) error {
 		if err := r.config.Sessions.TakeOver(ctx, left.Record); err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot take a sandbox over", "session", left.Session, "sandbox", left.Sandbox, "error", err)
@@ -85,9 +94,22 @@ func (r *Reconciler) takeAll(ctx context.Context) {
 	})
 }
 
+// reaches reports whether a container of a record, which names no engine if a host of an earlier release has made it, is within reach.
+func reaches(engine driver.Capabilities, left container.Record) bool {
+	return engine.Shared != "" && (left.Engine == "" || left.Engine == engine.Shared)
+}
+
 // TakeOver returns the container of a record in the registry, for which this host owns the conversation. A container that is gone, or that
-// cannot be used any more, is removed with its record; while the engine does not answer both are left for the next attempt.
+// cannot be used any more, is removed with its record; while the engine does not answer both are left for the next attempt. Of a container on
+// another engine only the record is removed, so that its host removes it.
 func (r *Reconciler) TakeOver(ctx context.Context, left container.Record) (*container.Container, error) {
+	engine, err := r.config.Driver.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !reaches(engine, left) {
+		return nil, errors.Join(errors.New("it is lost: it is on an engine that this host does not reach"), r.config.Registry.Drop(ctx, left.Key, left.Epoch))
+	}
 	owned, err := r.config.Driver.List(ctx, left.Instance)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -25,23 +26,28 @@ const (
 	firstHostTimeout = 5 * time.Minute
 )
 
-// RunListening is Run for a supervisor to which hosts connect. After the nonce args may have the address to listen at.
+// RunListening is Run for a supervisor to which hosts connect. After the nonce args may have the address to listen at, and then
+// frame.IdentityFromInput and folders.
 func RunListening(args []string, listen Listen) error {
 	if done, err := runOther(args); done {
 		return err
 	}
-	address := frame.DefaultAddress
-	switch len(args) {
-	case 1:
-	case 2:
+	address, given := frame.DefaultAddress, len(args) > 2 && args[2] == frame.IdentityFromInput
+	switch {
+	case len(args) == 2 || given:
 		address = args[1]
-	default:
+	case len(args) != 1:
 		return errors.New("run as process 1 of a sandbox container with its nonce and, if it is not " + address + ", the address to listen at")
 	}
 	if err := first(); err != nil {
 		return err
 	}
-	identity, err := readIdentity(frame.IdentityPath)
+	for _, folder := range args[min(len(args), 3):] {
+		if err := os.Chmod(folder, 0o777); err != nil {
+			return err
+		}
+	}
+	identity, err := identity(given)
 	if err != nil {
 		return fmt.Errorf("read the identity of this sandbox: %w", err)
 	}
@@ -50,6 +56,11 @@ func RunListening(args []string, listen Listen) error {
 		return fmt.Errorf("listen at %s: %w", address, err)
 	}
 	clear(identity)
+	if given {
+		if _, err := os.Stdout.WriteString(frame.NowListening); err != nil {
+			return err
+		}
+	}
 	select {
 	case host := <-hosts:
 		out := new(outgoing)
@@ -65,11 +76,23 @@ func RunListening(args []string, listen Listen) error {
 	}
 }
 
-// readIdentity reads the file with the identity, of which only root may be able to read it: commands run as another user.
-func readIdentity(path string) ([]byte, error) {
+// identity returns the identity of this sandbox: that which the standard input gives, or that of the file.
+func identity(given bool) ([]byte, error) {
 	if single() {
 		return nil, errors.New("the sandbox has no user of its own for commands, who could read it too")
 	}
+	if !given {
+		return readIdentity(frame.IdentityPath)
+	}
+	p, err := bufio.NewReader(io.LimitReader(os.Stdin, maxIdentity)).ReadBytes(0)
+	if err != nil {
+		return nil, fmt.Errorf("the standard input ends before it: %w", err)
+	}
+	return p[:len(p)-1], nil
+}
+
+// readIdentity reads the file with the identity, of which only root may be able to read it: commands run as another user.
+func readIdentity(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err

@@ -263,7 +263,11 @@ type CapabilitiesResponse struct {
 	// Containers can mount folders of the host's machine.
 	Binds bool `protobuf:"varint,6,opt,name=binds,proto3" json:"binds,omitempty"`
 	// Containers can have mounts of the kinds copy and disk, which the host uses if it cannot have folders mounted.
-	Copies        bool `protobuf:"varint,7,opt,name=copies,proto3" json:"copies,omitempty"`
+	Copies bool `protobuf:"varint,7,opt,name=copies,proto3" json:"copies,omitempty"`
+	// What distinguishes the engine from all others, such as the id of a cluster; at most 256 bytes. Hosts of Flynn that share a database, and are
+	// told the same, go on with each other's containers: each can list and remove them, and dial their endpoints, from wherever it runs. Empty
+	// if only this host can. It counts without binds only.
+	Shared        string `protobuf:"bytes,8,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +349,13 @@ func (x *CapabilitiesResponse) GetCopies() bool {
 		return x.Copies
 	}
 	return false
+}
+
+func (x *CapabilitiesResponse) GetShared() string {
+	if x != nil {
+		return x.Shared
+	}
+	return ""
 }
 
 // Mount is a folder or file that a container gets from outside.
@@ -1111,7 +1122,7 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x13CapabilitiesRequest\"G\n" +
 	"\x04Lack\x12-\n" +
 	"\x05limit\x18\x01 \x01(\x0e2\x17.flynn.sandbox.v1.LimitR\x05limit\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xdc\x01\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xf4\x01\n" +
 	"\x14CapabilitiesResponse\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1a\n" +
@@ -1119,7 +1130,8 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x05lacks\x18\x04 \x03(\v2\x16.flynn.sandbox.v1.LackR\x05lacks\x12\x1a\n" +
 	"\bnetworks\x18\x05 \x03(\tR\bnetworks\x12\x14\n" +
 	"\x05binds\x18\x06 \x01(\bR\x05binds\x12\x16\n" +
-	"\x06copies\x18\a \x01(\bR\x06copies\"\xb1\x01\n" +
+	"\x06copies\x18\a \x01(\bR\x06copies\x12\x16\n" +
+	"\x06shared\x18\b \x01(\tR\x06shared\"\xb1\x01\n" +
 	"\x05Mount\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.flynn.sandbox.v1.MountKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +

@@ -41,6 +41,7 @@ type Capabilities struct {
 	Lacks           []Lack
 	Networks        []string
 	Binds, Copies   bool
+	Shared          string
 }
 
 // Lack is a limit that the engine cannot hold.
@@ -108,6 +109,7 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	}
 	out := Capabilities{
 		Engine: kind.Text(r.GetEngine(), kind.MaxName), Address: kind.Text(r.GetAddress(), kind.MaxName), Binds: r.GetBinds(), Copies: r.GetCopies(),
+		Shared: kind.Text(r.GetShared(), kind.MaxName),
 	}
 	if len(r.GetRuntimes()) > maxRuntimes || len(r.GetLacks()) > maxLacks || len(r.GetNetworks()) > maxRuntimes {
 		return Capabilities{}, broke("its capabilities are too long")

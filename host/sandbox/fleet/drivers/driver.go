@@ -127,6 +127,7 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	}
 	has := driver.Capabilities{
 		Engine: said.Engine + ", by plugin " + d.plugin(), Address: d.Address(), Runtimes: said.Runtimes, Networks: append([]string{}, said.Networks...),
+		Shared: said.Shared,
 	}
 	for _, l := range said.Lacks {
 		if limit, known := limits[l.Limit]; known {
