@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -68,6 +69,18 @@ func TestRemoteEngine(t *testing.T) {
 				t.Errorf("file says %q", got)
 			}
 			noBinds(t, e, containers(t, e.Host, mc.Instance))
+			apart := mc.Spec
+			apart.Workspace = spec.WorkspaceOwn
+			own, err := m.Get(t.Context(), "s", "apart", apart)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shell(t, own, "ls; echo own >f; cat f"); got != "own\n" {
+				t.Errorf("the sandbox with a folder of its own printed %q", got)
+			}
+			if got := shell(t, s, "cat f"); got != "kept" {
+				t.Errorf("after that the file says %q", got)
+			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}

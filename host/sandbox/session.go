@@ -49,12 +49,7 @@ func newSession(m *Manager, session message.WorkspaceKey, name string, wanted sp
 func (s *Session) key() key { return key{s.session, s.name} }
 
 // folder returns the name of the session's workspace, or of a separate one.
-func (s *Session) folder() message.WorkspaceKey {
-	if s.spec.Workspace == spec.WorkspaceOwn {
-		return s.session + "\x00" + message.WorkspaceKey(s.name)
-	}
-	return s.session
-}
+func (s *Session) folder() message.WorkspaceKey { return s.spec.Folder(s.session, s.name) }
 
 // pending is a container that is being created or was created.
 type pending struct {

@@ -164,10 +164,8 @@ func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*containe
 // Regain continues with a container that an earlier process has left and whose supervisor has proved its identity. entries are its
 // background commands.
 func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) (*container.Container, error) {
-	sync, err := l.sync(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	folder := r.Spec.Folder(r.Session, r.Sandbox)
+	path := l.config.Workspaces.Path(folder)
 	var proxy *egress.Config
 	if r.Spec.Network == spec.Allowlist {
 		var trusted *proxyca.Bundle
@@ -177,14 +175,14 @@ func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame
 	}
 	push := (*container.Container).PushWorkspace
 	if r.Instance != "" {
-		if _, _, err := l.config.Workspaces.Prepare(r.Session); err != nil {
+		if _, _, err := l.config.Workspaces.Prepare(folder); err != nil {
 			return nil, err
 		}
 		push = (*container.Container).AdoptWorkspace
 	}
 	c := container.New(container.Config{
-		ID: r.Container, Image: r.Spec.Image, Workspace: l.config.Workspaces.Path(r.Session), Session: r.Session, Born: r.Born,
-		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Sync: sync, Log: l.log,
+		ID: r.Container, Image: r.Spec.Image, Workspace: path, Session: r.Session, Born: r.Born,
+		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Sync: l.sync(r, path), Log: l.log,
 	})
 	c.Connect(conn, l.handlers(c, r.Spec, proxy, len(r.Spec.Bridges) > 0), r.Spec.WorkspaceDir, "")
 	for _, e := range entries {
@@ -198,17 +196,13 @@ func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame
 	return c, nil
 }
 
-// sync returns what synchronises the workspace of a container that an earlier process has left, or nil if the container mounts it.
-func (l *Launcher) sync(ctx context.Context, r container.Record) (*wssync.Syncer, error) {
-	path := l.config.Workspaces.Path(r.Session)
-	switch {
-	case l.config.Driver.Binds():
-		return nil, nil
-	case driver.Disks(l.config.Driver):
-		return l.Syncs.Own(path, r.Key, r.Spec.Workspace == spec.WorkspaceReadOnly), nil
+// sync returns what synchronises the workspace of a container that an earlier process has left, or nil if the container mounts it. It is the
+// container's own then, because no other container outlasts a host.
+func (l *Launcher) sync(r container.Record, path string) *wssync.Syncer {
+	if l.config.Driver.Binds() {
+		return nil
 	}
-	_, mark, err := l.Volumes.ensure(ctx, Volume{Name: workspaceVolume, Session: string(r.Session)})
-	return l.Syncs.Of(string(r.Session), path, mark), err
+	return l.Syncs.Own(path, r.Key, r.Spec.Workspace == spec.WorkspaceReadOnly)
 }
 
 // CheckMounts returns why the current rules refuse what a specification mounts from the host, or nil.

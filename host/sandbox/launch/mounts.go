@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -188,10 +189,14 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mou
 	if session == "" {
 		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
-	name, mark, err := f.l.Volumes.Provide(ctx, Volume{Name: workspaceVolume, Session: session}, o.container.Image, f.owner)
+	v, sandbox := Volume{Name: workspaceVolume, Session: session}, o.container.Labels[driver.LabelSandbox]
+	if f.spec.Workspace == spec.WorkspaceOwn {
+		v.Name += "-" + spec.Short(sandbox)
+	}
+	name, mark, err := f.l.Volumes.Provide(ctx, v, o.container.Image, f.owner)
 	readOnly := f.spec.Workspace == spec.WorkspaceReadOnly
 	if !readOnly { // otherwise it is up to the container that called
-		o.sync = f.l.Syncs.Of(session, o.workspace, mark)
+		o.sync = f.l.Syncs.Of(string(f.spec.Folder(message.WorkspaceKey(session), sandbox)), o.workspace, mark)
 	}
 	return driver.Mount{Kind: driver.Volume, Source: name, Target: target, ReadOnly: readOnly}, err
 }

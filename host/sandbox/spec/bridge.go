@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 )
@@ -42,6 +43,14 @@ const (
 	WorkspaceReadOnly = "ro"
 	WorkspaceOwn      = "none" // a separate folder in its place
 )
+
+// Folder returns the name of the folder that a session's sandbox of that name works in: the session's workspace, or a separate one.
+func (s Spec) Folder(session message.WorkspaceKey, sandbox string) message.WorkspaceKey {
+	if s.Workspace == WorkspaceOwn {
+		return session + "\x00" + message.WorkspaceKey(sandbox)
+	}
+	return session
+}
 
 // bridgeTimeout is the default of Timeout.
 const bridgeTimeout = time.Minute
