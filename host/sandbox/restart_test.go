@@ -42,6 +42,7 @@ type hostOrder struct {
 	Apart          bool   // see there
 	Kubernetes     cluster
 	Engine         docker.Config // of an engine that hosts share
+	Workspace      string        // see spec.Spec
 	Name, Store    string        // of the host among others, and the address of the database that they share
 }
 
@@ -87,6 +88,7 @@ func TestHostProcess(t *testing.T) {
 	if o.Engine.Engine != "" {
 		o.adjustTo(t, &config)
 	}
+	config.Spec.Workspace = o.Workspace
 	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))

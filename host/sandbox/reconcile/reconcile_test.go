@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/liveness"
 	"github.com/flynnhost/flynn/host/sandbox/proxyca"
 	"github.com/flynnhost/flynn/host/sandbox/reconcile"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -25,6 +26,7 @@ type listing struct {
 	mu      sync.Mutex
 	owned   []driver.Owned
 	removed []string
+	refuses error // to remove
 }
 
 func (d *listing) List(context.Context, string) ([]driver.Owned, error) { return d.owned, nil }
@@ -32,8 +34,20 @@ func (d *listing) List(context.Context, string) ([]driver.Owned, error) { return
 func (d *listing) Remove(_ context.Context, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.removed = append(d.removed, id)
-	return nil
+	if d.refuses == nil {
+		d.removed = append(d.removed, id)
+	}
+	return d.refuses
+}
+
+// Capabilities implements driver.Driver.
+func (d *listing) Capabilities(context.Context) (driver.Capabilities, error) {
+	return driver.Capabilities{Shared: "here"}, nil
+}
+
+// Endpoint implements driver.Dialed.
+func (d *listing) Endpoint(context.Context, string) (driver.Endpoint, error) {
+	return driver.Endpoint{}, errAway
 }
 
 // TestWhatIsALeftover has an engine full of containers, of which only those go that nobody holds.
@@ -91,4 +105,87 @@ type away struct{ container.Registry }
 
 func (away) List(context.Context, message.WorkspaceKey) ([]container.Registered, error) {
 	return nil, errAway
+}
+
+// recorded is a registry that notes what becomes of a record.
+type recorded struct {
+	container.Registry
+	record         container.Record
+	taken, dropped int
+}
+
+func (r *recorded) List(context.Context, message.WorkspaceKey) ([]container.Registered, error) {
+	return []container.Registered{{Record: r.record, Free: true}}, nil
+}
+func (r *recorded) Take(context.Context, container.Record) error { r.taken++; return nil }
+func (r *recorded) Drop(context.Context, string, uint64) error   { r.dropped++; return nil }
+
+// strays are sessions and a launcher that only count.
+type strays struct {
+	reconcile.Sessions
+	reconcile.Launcher
+	tried int
+}
+
+func (s *strays) TakeOver(context.Context, container.Record) error   { s.tried++; return nil }
+func (s *strays) CheckMounts(context.Context, spec.Spec) error       { return nil }
+func (s *strays) Adopt(container.Record, *container.Container) bool  { return false }
+func (s *strays) Forget(context.Context, message.WorkspaceKey) error { return nil }
+
+// What cannot be taken over is removed only if it is the record's, and its record is kept while its engine may come back.
+func TestTakeoversThatFail(t *testing.T) {
+	sp := spec.Spec{Image: "i"}.WithDefaults()
+	good := container.Record{
+		Key: spec.NewKey(), Container: "c", Instance: "i", Engine: "here", Spec: sp, Hash: sp.Hash(""), Epoch: 1, Lease: time.Minute, Identity: []byte("x"),
+	}
+	for _, c := range []struct {
+		name                  string
+		change                func(r *container.Record, d *listing)
+		tried, taken, dropped int
+		removed               bool
+	}{
+		{"its supervisor does not answer", func(*container.Record, *listing) {}, 1, 1, 1, true},
+		{"nor does the engine", func(_ *container.Record, d *listing) { d.refuses = errAway }, 1, 1, 0, false},
+		{"on another engine", func(r *container.Record, _ *listing) { r.Engine = "there" }, 0, 0, 1, false},
+		{"by a host of an earlier release", func(r *container.Record, _ *listing) { r.Engine = "" }, 1, 1, 1, true},
+		{"it names another's container", func(r *container.Record, _ *listing) { r.Container = "theirs" }, 1, 1, 1, false},
+		{"it names a container of another key", func(r *container.Record, _ *listing) { r.Key = spec.NewKey() }, 1, 1, 1, false},
+		{"it names another instance", func(r *container.Record, _ *listing) { r.Instance = "j" }, 1, 1, 1, false},
+		{"it has another specification", func(r *container.Record, _ *listing) { r.Spec.Image = "j" }, 1, 1, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := t.TempDir()
+			here, err := liveness.Join(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(here.Leave)
+			d := &listing{owned: []driver.Owned{
+				{ID: "c", Labels: map[string]string{driver.LabelInstance: "i", driver.LabelKey: good.Key}},
+				{ID: "theirs", Labels: map[string]string{driver.LabelInstance: "k", driver.LabelKey: good.Key}},
+			}}
+			registry, sessions := &recorded{record: good}, &strays{}
+			c.change(&registry.record, d)
+			r := reconcile.New(reconcile.Config{
+				Installation: launch.Installation{
+					Driver: d, Instance: "other", Run: run, Registry: registry, WorkspaceRoot: t.TempDir(), MaxAge: time.Hour, Host: here,
+					Keys: container.NewKeys(registry), Log: slog.New(slog.DiscardHandler),
+					Workspaces: workspace.New(workspace.Config{Path: t.TempDir(), Instance: "i", Host: here, Holds: workspace.NewHolds()}),
+				},
+				ProxyCAs: proxyca.New(run), Launcher: sessions, Sessions: sessions,
+			})
+			if err := r.Reconcile(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if sessions.tried != c.tried || len(d.removed) > 0 {
+				t.Errorf("%d attempts, removed %q", sessions.tried, d.removed)
+			}
+			if got, err := r.TakeOver(t.Context(), registry.record); err == nil || got != nil {
+				t.Errorf("got %v (%v)", got, err)
+			}
+			if registry.taken != c.taken || registry.dropped != c.dropped || slices.Equal(d.removed, []string{"c"}) != c.removed || len(d.removed) > 1 {
+				t.Errorf("taken %d, dropped %d, removed %q", registry.taken, registry.dropped, d.removed)
+			}
+		})
+	}
 }
