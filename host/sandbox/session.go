@@ -49,7 +49,9 @@ func newSession(m *Manager, session message.WorkspaceKey, name string, wanted sp
 func (s *Session) key() key { return key{s.session, s.name} }
 
 // folder returns the name of the session's workspace, or of a separate one.
-func (s *Session) folder() message.WorkspaceKey { return s.spec.Folder(s.session, s.name) }
+func (s *Session) folder() message.WorkspaceKey {
+	return message.WorkspaceKey(s.spec.Folder(string(s.session), s.name))
+}
 
 // pending is a container that is being created or was created.
 type pending struct {

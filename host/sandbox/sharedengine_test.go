@@ -168,7 +168,7 @@ func TestSharedEngineWithAFolderOfItsOwn(t *testing.T) {
 	if exists(filepath.Join(home(t, orderB.Root, "s"), "f")) {
 		t.Error("its file is in the session's workspace")
 	}
-	own := spec.Spec{Workspace: spec.WorkspaceOwn}.Folder("s", "default")
+	own := message.WorkspaceKey(spec.Spec{Workspace: spec.WorkspaceOwn}.Folder("s", "default"))
 	if text, err := os.ReadFile(filepath.Join(home(t, orderB.Root, own), "f")); err != nil || string(text) != "mine\n" {
 		t.Errorf("in its folder: %q (%v)", text, err)
 	}

@@ -164,7 +164,7 @@ func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*containe
 // Regain continues with a container that an earlier process has left and whose supervisor has proved its identity. entries are its
 // background commands.
 func (l *Launcher) Regain(ctx context.Context, conn driver.Stream, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) (*container.Container, error) {
-	folder := r.Spec.Folder(r.Session, r.Sandbox)
+	folder := message.WorkspaceKey(r.Spec.Folder(string(r.Session), r.Sandbox))
 	path := l.config.Workspaces.Path(folder)
 	var proxy *egress.Config
 	if r.Spec.Network == spec.Allowlist {

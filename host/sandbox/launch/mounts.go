@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -196,7 +195,7 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mou
 	name, mark, err := f.l.Volumes.Provide(ctx, v, o.container.Image, f.owner)
 	readOnly := f.spec.Workspace == spec.WorkspaceReadOnly
 	if !readOnly { // otherwise it is up to the container that called
-		o.sync = f.l.Syncs.Of(string(f.spec.Folder(message.WorkspaceKey(session), sandbox)), o.workspace, mark)
+		o.sync = f.l.Syncs.Of(f.spec.Folder(session, sandbox), o.workspace, mark)
 	}
 	return driver.Mount{Kind: driver.Volume, Source: name, Target: target, ReadOnly: readOnly}, err
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 )
@@ -45,9 +44,9 @@ const (
 )
 
 // Folder returns the name of the folder that a session's sandbox of that name works in: the session's workspace, or a separate one.
-func (s Spec) Folder(session message.WorkspaceKey, sandbox string) message.WorkspaceKey {
+func (s Spec) Folder(session, sandbox string) string {
 	if s.Workspace == WorkspaceOwn {
-		return session + "\x00" + message.WorkspaceKey(sandbox)
+		return session + "\x00" + sandbox
 	}
 	return session
 }
