@@ -155,6 +155,11 @@ func ofAnotherHost(t *testing.T, c clusterOf) {
 		t.Fatalf("answer %+v", all)
 	}
 	t.Logf("taken over %v after the kill", time.Since(began).Round(time.Millisecond))
+	for _, line := range b.said {
+		if strings.Contains(line, "took over a sandbox") {
+			t.Log(line)
+		}
+	}
 	text := ""
 	for running := true; running; {
 		running = b.do(hostCall{Do: "processes", Session: "s"}).Processes[0].Running

@@ -170,3 +170,30 @@ func TestStreamThatNeverBegins(t *testing.T) {
 		}
 	}
 }
+
+// A container that an engine lists although it has removed it is not listed.
+func TestListWithoutWhatIsGone(t *testing.T) {
+	d := pretender(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `[{"Id":"gone","Names":null,"State":"removing"},{"Id":"going","Names":["/a"],"State":"removing"},{"Id":"there","Names":["/b"],"State":"running"}]`)
+	})
+	all, err := d.List(t.Context(), "mine")
+	if err != nil || len(all) != 2 || all[0].ID != "going" || all[1].ID != "there" {
+		t.Errorf("listed %+v (%v)", all, err)
+	}
+}
+
+// What distinguishes an engine is what it says of itself, and only where hosts share it.
+func TestSharedEngines(t *testing.T) {
+	d := pretender(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			_, _ = io.WriteString(w, `{"ID":"7d0a"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"Components":[{"Name":"Engine"}]}`)
+	})
+	own, err := d.Capabilities(t.Context())
+	shared, failed := NewListening(d).Capabilities(t.Context())
+	if err != nil || failed != nil || own.Shared != "" || shared.Shared != "7d0a" {
+		t.Errorf("shared %q, otherwise %q (%v, %v)", shared.Shared, own.Shared, err, failed)
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/database"
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
@@ -84,3 +86,20 @@ func (rowsOf) AddSandbox(context.Context, store.Sandbox) error              { re
 func (rowsOf) TakeSandbox(context.Context, string, int64) error             { return nil }
 func (rowsOf) DropSandbox(context.Context, string, int64) error             { return nil }
 func (rowsOf) WorkIn(context.Context, message.WorkspaceKey) (string, error) { return "", nil }
+
+// A container engine on another machine is shared, that of this machine is not.
+func TestShareable(t *testing.T) {
+	var all []Engine
+	for _, address := range []string{"ssh://engine", "tcp://127.0.0.1:2375", "unix:///nowhere.sock"} {
+		d, err := docker.New(docker.Config{Engine: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	for i, e := range shareable(all) {
+		if _, listens := e.(driver.Dialed); listens != (i < 2) || e.Address() != all[i].Address() {
+			t.Errorf("%s: listens %v", e.Address(), listens)
+		}
+	}
+}

@@ -103,6 +103,7 @@ func reaches(engine driver.Capabilities, left container.Record) bool {
 // cannot be used any more, is removed with its record; while the engine does not answer both are left for the next attempt. Of a container on
 // another engine only the record is removed, so that its host removes it.
 func (r *Reconciler) TakeOver(ctx context.Context, left container.Record) (*container.Container, error) {
+	began := time.Now()
 	engine, err := r.config.Driver.Capabilities(ctx)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,8 @@ func (r *Reconciler) TakeOver(ctx context.Context, left container.Record) (*cont
 		within, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not answer"))
 		defer cancel()
 		if c, err = r.dial(within, left, o); err == nil {
-			r.log.Info("took over a sandbox", "session", left.Session, "sandbox", left.Sandbox, "container", c.ID(), "epoch", left.Epoch, "processes", len(c.List()))
+			r.log.Info("took over a sandbox", "session", left.Session, "sandbox", left.Sandbox, "container", c.ID(), "epoch", left.Epoch, "processes", len(c.List()),
+				"took", time.Since(began).Round(time.Millisecond))
 			return c, nil
 		}
 		if within.Err() != nil && ctx.Err() == nil {
