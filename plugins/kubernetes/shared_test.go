@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/plugins/kubernetes/kubetest"
 )
 
-// What distinguishes a cluster is the same by whatever way it is reached, and another for each cluster and namespace.
+// A cluster has the same id by every way to it, and each cluster and namespace has another one.
 func TestClusterOf(t *testing.T) {
 	pem := func(text string) []byte {
 		return []byte("-----BEGIN CERTIFICATE-----\n" + text + "\n-----END CERTIFICATE-----\n")

@@ -182,7 +182,7 @@ func TestListWithoutWhatIsGone(t *testing.T) {
 	}
 }
 
-// What distinguishes an engine is what it says of itself, and only where hosts share it.
+// Hosts that share an engine know it by the id that it tells.
 func TestSharedEngines(t *testing.T) {
 	d := pretender(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/info") {

@@ -20,7 +20,7 @@ type Dialer interface {
 	DialSupervisor(ctx context.Context, id string) (net.Conn, error)
 }
 
-// Disks reports whether the workspace of a container is a disk of its own, so that whoever reaches the container has all of it. Otherwise it is
+// Disks reports whether the workspace of a container is a disk of its own, so that a host that reaches the container has all of it. Otherwise it is
 // a folder of this machine, or a volume that belongs to this host.
 func Disks(d Driver) bool {
 	_, dialed := d.(Dialed)

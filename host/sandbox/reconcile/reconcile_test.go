@@ -132,7 +132,7 @@ func (s *strays) CheckMounts(context.Context, spec.Spec) error       { return ni
 func (s *strays) Adopt(container.Record, *container.Container) bool  { return false }
 func (s *strays) Forget(context.Context, message.WorkspaceKey) error { return nil }
 
-// What cannot be taken over is removed only if it is the record's, and its record is kept while its engine may come back.
+// A container that cannot be taken over is removed only if it is the record's, and the record is kept while the engine may come back.
 func TestTakeoversThatFail(t *testing.T) {
 	sp := spec.Spec{Image: "i"}.WithDefaults()
 	good := container.Record{
