@@ -85,6 +85,7 @@ func (d *Dialed) Create(ctx context.Context, c driver.Container) (string, error)
 		c.Mounts, failed = apart(own, c.Mounts)
 		err = errors.Join(err, failed)
 	}
+	c.Identity = nil // it has it; see docker.Listening
 	at := "unix " + filepath.Join(own, "s")
 	c.Mounts = append(c.Mounts[:len(c.Mounts):len(c.Mounts)], driver.Mount{Source: identity, Target: driver.IdentityPath, ReadOnly: true})
 	if d.TCP {
