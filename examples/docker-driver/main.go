@@ -77,11 +77,46 @@ func (e *engine) run(ctx context.Context, args ...string) (string, error) {
 }
 
 func (e *engine) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	out, err := e.run(ctx, "version", "--format", "{{.Server.Version}}")
+	out, err := e.run(ctx, "info", "--format", "{{json .}}")
+	var is about
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &is)
+	}
+	if err != nil {
+		return sandbox.Capabilities{}, err
+	}
 	return sandbox.Capabilities{
-		Engine: e.settings.Command + " " + strings.TrimSpace(out), Address: e.settings.Host,
-		Networks: []string{sandbox.NetworkNone}, Binds: true,
-	}, err
+		Engine: e.settings.Command + " " + is.ServerVersion + is.Version.Version, Address: e.settings.Host,
+		Networks: []string{sandbox.NetworkNone}, Binds: true, Features: is.features(),
+	}, nil
+}
+
+// about is what is used of the answer of docker info, and of that of podman info, which has another shape.
+type about struct {
+	ServerVersion   string
+	SecurityOptions []string // such as name=seccomp,profile=builtin
+
+	Version struct{ Version string }
+	Host    struct {
+		Security struct{ SeccompEnabled, Rootless bool }
+	}
+}
+
+// features are what every container has. The host tests each of them before it uses the driver.
+func (a about) features() []sandbox.Feature {
+	all := []sandbox.Feature{sandbox.Snapshots}
+	filter, users := a.Host.Security.SeccompEnabled, a.Host.Security.Rootless
+	for _, option := range a.SecurityOptions {
+		filter = filter || strings.HasPrefix(option, "name=seccomp") && !strings.Contains(option, "unconfined")
+		users = users || option == "name=userns" || option == "name=rootless"
+	}
+	if filter {
+		all = append(all, sandbox.Seccomp)
+	}
+	if users {
+		all = append(all, sandbox.UserNamespaces)
+	}
+	return all
 }
 
 // folder is where a container's identity and socket are. Its name is short, and as unique as the container's.

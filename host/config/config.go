@@ -92,6 +92,9 @@ type Sandbox struct {
 	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
 	// Limits decides whether a sandbox is made where its limits cannot be held, as on a machine without control groups.
 	Limits string `toml:"limits" default:"required" oneof:"required best-effort"`
+	// Requires are features of the engine without which no sandbox is made, and Prefers those without which one is made all the same.
+	Requires []string `toml:"requires" oneof:"seccomp user-namespaces snapshots"`
+	Prefers  []string `toml:"prefers" oneof:"seccomp user-namespaces snapshots"`
 	// TimeoutSeconds ends a command.
 	TimeoutSeconds int `toml:"timeout_seconds" default:"300" range:"10..3600"`
 	PidsLimit      int `toml:"pids_limit" default:"256" range:"8..32768"`

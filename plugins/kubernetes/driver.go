@@ -56,7 +56,11 @@ func (d *driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	has := sandbox.Capabilities{
 		Engine: "Kubernetes " + is.GitVersion, Address: d.address, Runtimes: slices.Clone(d.settings.Runtimes),
 		Networks: []string{sandbox.NetworkNone, sandbox.NetworkBridge}, Copies: true,
-		Shared: d.shared,
+		Shared:   d.shared,
+		Features: []sandbox.Feature{sandbox.Seccomp}, // the RuntimeDefault of every Pod
+	}
+	if d.settings.UserNamespaces {
+		has.Features = append(has.Features, sandbox.UserNamespaces)
 	}
 	has.Lacks = []sandbox.Lack{{Limit: sandbox.LeftMemory, Why: "Kubernetes does not let a Pod set kernel.msgmni and kernel.sem: message queues and semaphores of System V " +
 		"that a command leaves behind stay until its session ends; shared memory goes"}}

@@ -60,6 +60,10 @@ func (m *memory) Capabilities(context.Context) (sandbox.Capabilities, error) {
 		has.Engine = ""
 	case "another network":
 		has.Networks = []string{"mesh"}
+	case "a feature of its own":
+		has.Features = []sandbox.Feature{99}
+	case "snapshots of nothing":
+		has.Features = []sandbox.Feature{sandbox.Seccomp, sandbox.Snapshots}
 	}
 	return has, m.gone()
 }
@@ -215,7 +219,8 @@ func TestAnImageMayBeMissedLater(t *testing.T) {
 // TestFaultsAreFound: each check fails for a driver that gets it wrong.
 func TestFaultsAreFound(t *testing.T) {
 	for fault, check := range map[string]string{
-		"no name": "capabilities", "another network": "capabilities", "any image": "container-image", "no keys": "container-key", "lost labels": "container-life",
+		"no name": "capabilities", "another network": "capabilities", "a feature of its own": "capabilities", "snapshots of nothing": "capabilities",
+		"any image": "container-image", "no keys": "container-key", "lost labels": "container-life",
 		"starts once": "container-life", "no way": "container-life", "removes once": "container-life", "never removes": "container-life",
 		"forgets": "container-orphans", "a silent engine": "engine-gone",
 		"half made": "container-slow", "removed without an engine": "engine-gone-midway",

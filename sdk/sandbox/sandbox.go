@@ -73,6 +73,8 @@ type Capabilities struct {
 	Shared string
 	// Lacks are the limits that cannot be held here.
 	Lacks []Lack
+	// Features are what every container has here. A configuration can require them.
+	Features []Feature
 }
 
 // The networks.
@@ -92,6 +94,20 @@ const (
 	PidsLimit
 	// LeftMemory is shared memory (System V) that a command leaves behind, which must go when nobody is attached to it.
 	LeftMemory
+)
+
+// Feature is what some engines give to every container, and others to none.
+type Feature int
+
+// The features.
+const (
+	// Seccomp is a filter of system calls under which commands run.
+	Seccomp Feature = iota + 1
+	// UserNamespaces gives each container one of its own, in which user 0 is not user 0 of the machine.
+	UserNamespaces
+	// Snapshots is that a mounted folder of the host's machine is that folder and no copy, so that the host can keep what is in it and bring it
+	// back.
+	Snapshots
 )
 
 // Lack is a limit that the engine cannot hold, and why.

@@ -71,6 +71,9 @@ func (s *server) Capabilities(ctx context.Context, _ *sandboxv1.CapabilitiesRequ
 	for _, l := range has.Lacks {
 		wire.Lacks = append(wire.Lacks, &sandboxv1.Lack{Limit: sandboxv1.Limit(l.Limit), Why: head(l.Why)}) // the protocol counts in the same order
 	}
+	for _, f := range has.Features {
+		wire.Features = append(wire.Features, sandboxv1.Feature(f)) // so are these
+	}
 	return wire, nil
 }
 

@@ -71,6 +71,8 @@ const (
 	EngineRuntime      Code = "engine-lacks-runtime"
 	EngineLacks        Code = "engine-lacks-limit"
 	LimitRefused       Code = "sandbox-limit-refused"
+	FeatureRefused     Code = "sandbox-feature-refused"
+	EngineFeature      Code = "engine-lacks-feature"
 	DriverRefused      Code = "sandbox-driver-refused"
 	SandboxImage       Code = "sandbox-image-missing"
 	SandboxSupervisor  Code = "sandbox-supervisor-missing"
@@ -130,6 +132,8 @@ func kinds() map[Code]kind {
 		EngineSilent:       {Sandbox, false, "no command can run in a sandbox"},
 		EngineRuntime:      {Sandbox, false, "sandboxes with this runtime cannot be made"},
 		LimitRefused:       {Sandbox, false, "no command can run in a sandbox"},
+		FeatureRefused:     {Sandbox, false, "this sandbox is not made"},
+		EngineFeature:      {Sandbox, true, "sandboxes are made without it"},
 		DriverRefused:      {Sandbox, false, "no command can run in a sandbox"},
 		EngineLacks:        {Sandbox, true, "a command can use all that this machine has of it, until its timeout ends it"},
 		SandboxImage:       {Sandbox, true, "the first command waits until it is fetched, and fails without a network"},

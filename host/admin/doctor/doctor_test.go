@@ -331,6 +331,8 @@ var brokenSites = []broken{
 			Enabled: true, Detail: "this machine cannot hold memory_limit", Lacks: []string{"memory_limit: no control groups"},
 		}}}
 	}, nil},
+	{FeatureRefused, "", func(s *site) { s.engine(); s.text += "requires = [\"user-namespaces\", \"snapshots\"]\n" }, []Code{SandboxImage}},
+	{EngineFeature, "", func(s *site) { s.engine(); s.text += "prefers = [\"seccomp\"]\n" }, []Code{SandboxImage}},
 	{DriverRefused, "", func(s *site) {
 		s.engine()
 		s.host = &Running{Status: gateway.Status{Version: up, Sandbox: gateway.SandboxStatus{Enabled: true, Detail: "driver pods: " + drivers.ErrNotHeld.Error()}}}

@@ -126,6 +126,13 @@ func (x *exam) engineHas(ctx context.Context) {
 				Command: "docker info --format '{{.Runtimes}}'"},
 				append(table, "runtime")...)
 		}
+		made := specs.Of(s)
+		for _, missing := range engine.Missing(made.Requires) {
+			x.at(Finding{Code: FeatureRefused, What: engine.Engine + " does not hold " + string(missing), Mend: missing.Mend() + "; or write it in prefers"}, append(table, "requires")...)
+		}
+		for _, missing := range engine.Missing(made.Prefers) {
+			x.at(Finding{Code: EngineFeature, What: "not held: " + string(missing), Mend: missing.Mend()}, append(table, "prefers")...)
+		}
 		x.image(ctx, e, s, table, seen)
 	}
 }

@@ -134,7 +134,7 @@ func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Pla
 func (e *explainer) describe(p *Placement, made spec.Spec) {
 	p.Sandboxed, p.Network, p.Disk, p.Runtime, p.Engine = true, made.Network, diskOf(made), made.Runtime, e.admin.Driver.Address()
 	p.Image, p.Strategy = e.images(made)
-	if weak := e.engine.NotHeld(); weak != "" {
+	if weak := e.engine.NotHeld(made.Prefers); weak != "" {
 		p.Reasons = append(p.Reasons, "limits "+weak)
 	}
 }

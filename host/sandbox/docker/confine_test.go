@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
 // The confinement of every container, whatever it is for.
@@ -70,5 +72,34 @@ func TestMountsOfEveryKind(t *testing.T) {
 	}
 	if m := made[3]; m.Type != mount.TypeTmpfs || m.TmpfsOptions.SizeBytes != 7 || m.Source != "" {
 		t.Errorf("memory: %+v", m)
+	}
+}
+
+func TestFeatures(t *testing.T) {
+	const filter, users = driver.Seccomp, driver.UserNamespaces
+	here, there := &Driver{engine: engine.Address{Scheme: "unix"}, podman: &podman{}}, &Driver{engine: engine.Address{Scheme: "tcp"}, podman: &podman{}}
+	own := &Driver{engine: here.engine, podman: &podman{own: true}}
+	for _, c := range []struct {
+		name    string
+		driver  *Driver
+		options []string
+		podman  bool
+		want    []driver.Feature
+	}{
+		{"as usual", here, []string{"name=apparmor", "name=seccomp,profile=builtin"}, false, []driver.Feature{filter, driver.Snapshots}},
+		{"elsewhere", there, []string{"name=seccomp,profile=builtin"}, false, []driver.Feature{filter}},
+		{"without a filter", there, []string{"name=seccomp,profile=unconfined", "name=usernsx"}, false, nil},
+		{"nothing", there, nil, false, nil},
+		{"remapped", there, []string{"name=seccomp,profile=default", "name=userns"}, false, []driver.Feature{filter, users}},
+		{"without root", there, []string{"name=rootless"}, false, []driver.Feature{users}},
+		{"Podman without root", own, []string{"name=seccomp,profile=default"}, true, []driver.Feature{filter, users, driver.Snapshots}},
+		{"Podman elsewhere, with its own filter", there, []string{"name=seccomp,profile=default"}, true, nil},
+	} {
+		if runtime.GOOS != "linux" && c.podman {
+			continue // it is always elsewhere
+		}
+		if got := c.driver.features(c.options, c.podman); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -43,6 +43,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -178,7 +179,27 @@ func (d *Driver) describe(ctx context.Context) (c driver.Capabilities, id string
 		c.Engine, c.Lacks = "Podman "+d.podman.version, d.podman.lacks
 		id = d.address // it tells another id each time
 	}
+	c.Features = d.features(info.SecurityOptions, is)
 	return c, id, err
+}
+
+// features are what containers have, by the engine's options, such as "name=seccomp,profile=builtin".
+func (d *Driver) features(options []string, podman bool) (all []driver.Feature) {
+	is := func(name string) bool {
+		return slices.ContainsFunc(options, func(o string) bool {
+			return strings.HasPrefix(o+",", "name="+name+",") && !strings.Contains(o, "unconfined")
+		})
+	}
+	if is("seccomp") && (!podman || d.filters()) { // Podman's own filter refuses less
+		all = append(all, driver.Seccomp)
+	}
+	if is("userns") || is("rootless") || podman && d.podman.own {
+		all = append(all, driver.UserNamespaces)
+	}
+	if d.Binds() {
+		all = append(all, driver.Snapshots)
+	}
+	return all
 }
 
 // Create implements driver.Driver. The name contains the key, so the engine itself refuses a second container for it.

@@ -23,6 +23,7 @@ type Weakness struct {
 	LooseUlimits  bool
 	LargeTmp      bool // 1 GiB for /tmp and /dev/shm
 	LooseIPC      bool // System V objects without the limits of other containers
+	HostUsers     bool // the host's user namespace
 	HostNetwork   bool
 	HostPids      bool
 	HostIPC       bool
@@ -112,6 +113,9 @@ func (w Weakness) spoilLimits(host *container.HostConfig) {
 }
 
 func (w Weakness) spoilNamespaces(config *container.Config, host *container.HostConfig) {
+	if w.HostUsers {
+		host.UsernsMode = "host"
+	}
 	if w.HostNetwork {
 		host.NetworkMode = "host"
 		config.Hostname = ""

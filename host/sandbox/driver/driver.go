@@ -76,6 +76,8 @@ type Capabilities struct {
 	// Shared distinguishes the engine from others for hosts that share it: each of them can list and remove containers of the others, and dial
 	// their supervisors. Empty: only this host can.
 	Shared string
+	// Features are what every container has.
+	Features []Feature
 	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
 	DataRoot string
 }
@@ -100,6 +102,41 @@ type Lack struct {
 
 func (l Lack) String() string { return string(l.Limit) + ": " + l.Why }
 
+// Feature is what some engines give to every container, and others to none. A configuration can require it or prefer it.
+type Feature string
+
+// The features, as values of requires and prefers in [sandbox].
+const (
+	// Seccomp is a filter of system calls under which commands run.
+	Seccomp Feature = "seccomp"
+	// UserNamespaces gives each container one of its own, in which root is not root of the machine.
+	UserNamespaces Feature = "user-namespaces"
+	// Snapshots is that a workspace is a folder of this machine, which is kept and brought back in place. Those of other engines are
+	// transferred first.
+	Snapshots Feature = "snapshots"
+)
+
+// Mend says how to have a feature.
+func (f Feature) Mend() string {
+	switch f {
+	case Seccomp:
+		return `use an engine whose seccomp filter is on, or engine = "native"`
+	case UserNamespaces:
+		return `use an engine without root, one with userns-remap, or engine = "native" as a user other than root`
+	}
+	return `use an engine on this machine, or engine = "native"`
+}
+
+// Missing returns those of the features that containers do not have.
+func (c Capabilities) Missing(wanted []Feature) (all []Feature) {
+	for _, f := range wanted {
+		if !slices.Contains(c.Features, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // Lacking are the limits that cannot be held, each with the reason, for people.
 func (c Capabilities) Lacking() (all []string) {
 	for _, l := range c.Lacks {
@@ -114,9 +151,13 @@ var ErrUnable = fmt.Errorf("%w", machine.ErrUnavailable)
 // configured are the limits that are keys of [sandbox].
 func configured() []Limit { return []Limit{MemoryLimit, CPULimit, PidsLimit} }
 
-// NotHeld names the configured limits that sandboxes do without on this machine, in one line for people; "" if there are none.
-func (c Capabilities) NotHeld() string {
+// NotHeld names the configured limits, and the features that a sandbox prefers, that it does without on this machine, in one line for people;
+// "" if there are none.
+func (c Capabilities) NotHeld(prefers []Feature) string {
 	var names []string
+	for _, f := range c.Missing(prefers) {
+		names = append(names, string(f))
+	}
 	for _, l := range c.Lacks {
 		if slices.Contains(configured(), l.Limit) {
 			names = append(names, string(l.Limit))
@@ -156,6 +197,7 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	BestEffort  bool   // limits that the driver cannot hold are left out
+	Unfiltered  bool   // it may do without Seccomp
 	Runtime     string // "" is the engine's default
 	// Role is the container's purpose, which decides its capabilities.
 	Role Role
@@ -281,10 +323,14 @@ const LabelVolume = "flynn.volume"
 // LabelService is the name of a service, on its container.
 const LabelService = "flynn.service"
 
-// Supports returns an error if the engine is known to lack a network, a runtime, or a limit that is not best effort.
-func (c Capabilities) Supports(network, runtime string, bestEffort bool) error {
+// Supports returns an error if the engine is known to lack a network, a runtime, a limit that is not best effort, or a feature.
+func (c Capabilities) Supports(network, runtime string, bestEffort bool, requires ...Feature) error {
 	if err := Without(c.Lacks, bestEffort); err != nil {
 		return err
+	}
+	if missing := c.Missing(requires); len(missing) > 0 {
+		return fmt.Errorf("%w: %s does not hold %s: %s, or write it in prefers instead of requires to do without",
+			ErrUnable, c.Address, missing[0], missing[0].Mend())
 	}
 	if c.Networks != nil && !slices.Contains(c.Networks, network) {
 		return fmt.Errorf("%w: %s has no network %q, only %q: change network in [sandbox], or use another engine",

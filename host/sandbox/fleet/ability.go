@@ -11,7 +11,7 @@ import (
 // Supports returns why an engine cannot make such containers, or nil. Its abilities decide, not its name.
 func Supports(e driver.Driver, has driver.Capabilities, s spec.Spec) error {
 	s = s.WithDefaults()
-	if err := has.Supports(s.DriverNetwork(), s.Runtime, s.BestEffort); err != nil {
+	if err := has.Supports(s.DriverNetwork(), s.Runtime, s.BestEffort, s.Requires...); err != nil {
 		return err
 	}
 	_, volumes := e.(driver.Volumes)

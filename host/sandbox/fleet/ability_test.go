@@ -31,6 +31,7 @@ func (keeper) Fill(context.Context, string, string, io.Reader) error { return ni
 
 func TestAbilitiesDecide(t *testing.T) {
 	binds, none := plain{binds: true}, driver.Capabilities{Address: "driver:box", Networks: []string{"none"}}
+	holding := driver.Capabilities{Address: "driver:box", Features: []driver.Feature{driver.Seccomp}}
 	for _, c := range []struct {
 		name   string
 		engine driver.Driver
@@ -54,6 +55,10 @@ func TestAbilitiesDecide(t *testing.T) {
 		{"volumes in place of folders", keeper{}, none, spec.Spec{Volumes: []spec.VolumeMount{{}}}, ""},
 		{"a limit", binds, driver.Capabilities{Lacks: []driver.Lack{{Limit: driver.PidsLimit}}}, spec.Spec{}, "pids_limit"},
 		{"a limit at best", binds, driver.Capabilities{Lacks: []driver.Lack{{Limit: driver.PidsLimit}}}, spec.Spec{BestEffort: true}, ""},
+		{"a feature of no engine", binds, none, spec.Spec{Requires: []driver.Feature{driver.Snapshots, driver.UserNamespaces}}, "does not hold snapshots: "},
+		{"the second of two features", binds, holding, spec.Spec{Requires: []driver.Feature{driver.Seccomp, driver.UserNamespaces}}, "does not hold user-namespaces: "},
+		{"a feature that is there", binds, holding, spec.Spec{Requires: []driver.Feature{driver.Seccomp}}, ""},
+		{"a feature at best", binds, none, spec.Spec{Prefers: []driver.Feature{driver.Seccomp}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := Supports(c.engine, c.has, c.wanted)

@@ -280,6 +280,11 @@ func TestALyingDriverIsRefused(t *testing.T) {
 		{"memory", map[string]string{"--memory=*": "", "--memory-swap=*": ""}, "memory/limit ("},
 		{"ipc", map[string]string{"--ipc=private": "--ipc=host", "--sysctl=*": "", "--shm-size=*": ""}, "session/own-ipc ("},
 		{"network", map[string]string{"--network=none": "--network=host", "--sysctl=*": "", "--hostname=*": ""}, "the network is off, but there are interfaces"},
+		{"filter", map[string]string{"--security-opt=no-new-privileges": "--security-opt=no-new-privileges --security-opt=seccomp=unconfined"}, "calls/"},
+		{"users", map[string]string{
+			"info": `); echo '{"ServerVersion":"1","SecurityOptions":["name=seccomp","name=userns"]}'; exit; args=(`,
+		}, "rights/user-namespace (root inside is user 0 outside"},
+		{"snapshots", map[string]string{"--mount=*'\"target=/workspace\"'*": "--mount=type=tmpfs,target=/workspace,tmpfs-mode=1777"}, "self-test"},
 		{"root", map[string]string{"--read-only": ""}, "the root file system is writable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

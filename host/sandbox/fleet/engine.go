@@ -185,6 +185,15 @@ func (f *Fleet) Engine() driver.Capabilities {
 	return *f.engine
 }
 
+// NotHeld names what a sandbox does without, as Capabilities.NotHeld does. The name is that for people: an unknown one is [sandbox].
+func (f *Fleet) NotHeld(where string) string {
+	s, named := f.spec(where)
+	if !named {
+		s, _ = f.spec("")
+	}
+	return f.Engine().NotHeld(s.Prefers)
+}
+
 // see records the engine's state, and logs it when it has changed.
 func (f *Fleet) see(err error) {
 	f.mu.Lock()

@@ -248,7 +248,7 @@ func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner)
 				{Source: l.config.Supervisor, Target: supervisorPath, ReadOnly: true},
 				{Source: folder, Target: s.WorkspaceDir, ReadOnly: s.Workspace == spec.WorkspaceReadOnly},
 			},
-			Network: s.DriverNetwork(), MemoryBytes: s.MemoryBytes, CPUs: s.CPUs, PidsLimit: s.PidsLimit, BestEffort: s.BestEffort, Runtime: s.Runtime,
+			Network: s.DriverNetwork(), MemoryBytes: s.MemoryBytes, CPUs: s.CPUs, PidsLimit: s.PidsLimit, BestEffort: s.BestEffort, Unfiltered: s.Unfiltered(), Runtime: s.Runtime,
 		},
 	}
 	o.container.Labels[driver.LabelSpec] = s.Hash(l.config.Digest)

@@ -118,7 +118,16 @@ func (d *Driver) Capabilities(context.Context) (driver.Capabilities, error) {
 		engine = "native, with one user"
 		lacks = append(lacks, driver.Lack{Limit: driver.LeftMemory, Why: d.ids.single})
 	}
-	return driver.Capabilities{Engine: engine, Address: d.Address(), Networks: []string{"none", "host"}, Lacks: lacks}, nil
+	return driver.Capabilities{Engine: engine, Address: d.Address(), Networks: []string{"none", "host"}, Lacks: lacks, Features: d.features()}, nil
+}
+
+// features are what every sandbox has. One that root makes maps root to itself.
+func (d *Driver) features() []driver.Feature {
+	all := []driver.Feature{driver.Seccomp, driver.Snapshots}
+	if !slices.ContainsFunc(d.ids.Users, func(r within.Range) bool { return r.Inside == 0 && r.Outside == 0 }) {
+		all = append(all, driver.UserNamespaces)
+	}
+	return all
 }
 
 // Create implements driver.Driver.

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -103,7 +104,7 @@ func namespaceProbes() []Probe {
 		{"syslog", "the kernel's log names addresses and neighbours"},
 		{"set-host-name", "names are shared state"},
 	} {
-		all = append(all, refusedCall("namespaces", "calls/"+c.call, c.call, c.why))
+		all = append(all, filtered("namespaces", "calls/"+c.call, c.call, c.why))
 	}
 	return all
 }
@@ -112,11 +113,18 @@ func refusedCall(row, name, call, why string) Probe {
 	return Probe{Name: name, Row: row, Why: why, Setting: upgrade, Run: program("call " + call), Control: everything}
 }
 
+// filtered is refusedCall for a call that only a filter refuses.
+func filtered(row, name, call, why string) Probe {
+	p := refusedCall(row, name, call, why)
+	p.Feature = driver.Seccomp
+	return p
+}
+
 func keyringProbes() []Probe {
 	const why = "keys are not kept apart by containers"
 	var all []Probe
 	for _, call := range []string{"add-key", "keyctl", "request-key"} {
-		all = append(all, refusedCall("kernel keyring", "keyring/"+call, call, why))
+		all = append(all, filtered("kernel keyring", "keyring/"+call, call, why))
 	}
 	return all
 }
@@ -138,7 +146,15 @@ case $is in %[2]s) echo "held: %[3]s $is";; *) echo "breach: %[1]s $is";; esac`,
 			script(field("CapBnd", strings.Repeat("0", 16)+"|"+strings.Repeat("0", 14)+"e0", "minimal:")),
 			always(Control{Weakness: docker.Weakness{Capabilities: "SYS_ADMIN"}})),
 		probe("capabilities", "each capability is a part of root", script(field("CapEff", strings.Repeat("0", 16), "none:")), everything),
-		probe("seccomp", "all of the kernel's calls are open to exploits", script(field("Seccomp", "2", "filter, mode")), everything),
+		{
+			Name: "rights/seccomp", Row: row, Why: "all of the kernel's calls are open to exploits", Setting: upgrade, Feature: driver.Seccomp,
+			Run: both(script(field("Seccomp", "2", "filter, mode")), program("call add-key")), Control: everything,
+		},
+		{
+			Name: "rights/user-namespace", Row: row, Why: "root inside is root of the machine, for whom a flaw of the kernel or a forgotten file is enough",
+			Setting: "run the engine without root or with userns-remap, or a native sandbox as a user other than root", Feature: driver.UserNamespaces,
+			Run: script(ownUsers), Control: always(Control{Weakness: docker.Weakness{HostUsers: true}}),
+		},
 		probe("set-user-id", "a set-user-id program becomes root",
 			program("setuid ./"+setUserID), always(Control{
 				Weakness: docker.Weakness{NewPrivileges: true, Capabilities: "CHOWN DAC_OVERRIDE FOWNER FSETID"},
@@ -146,6 +162,25 @@ case $is in %[2]s) echo "held: %[3]s $is";; *) echo "breach: %[1]s $is";; esac`,
 			})),
 		probe("become-root", "root inside is root of the kernel", program("call become-root"), everything),
 		probe("shed-groups", "a command without its tag is not found again", program("call shed-groups"), everything),
+	}
+}
+
+// ownUsers looks up who root of this user namespace is in the one around it; see user_namespaces(7).
+const ownUsers = `is=; while read -r inside outside size; do [ "$inside" = 0 ] && is=$outside; done </proc/self/uid_map
+case $is in 0) echo "breach: root inside is user 0 outside";; "") echo "held: there is no root inside";; *) echo "held: root inside is user $is outside";; esac`
+
+// both holds if two attacks do.
+func both(first, second attack) attack {
+	return func(ctx context.Context, s *Subject) (Finding, error) {
+		f, err := first(ctx, s)
+		if err != nil || f.Status != Pass {
+			return f, err
+		}
+		g, err := second(ctx, s)
+		if g.Status == Pass {
+			g.Detail = f.Detail + "; " + g.Detail
+		}
+		return g, err
 	}
 }
 

@@ -39,6 +39,8 @@ type Probe struct {
 	Engine bool
 	// Limit is the limit without which the attack succeeds, if some machines cannot hold it.
 	Limit driver.Limit
+	// Feature is the feature of the engine without which it succeeds, if not all have it.
+	Feature driver.Feature
 	// Control returns how to weaken a container so that the attack succeeds.
 	Control func(s *Subject) Control
 }
@@ -124,7 +126,7 @@ func Probes() []Probe {
 		networkProbes(), metadataProbes(), proxyProbes(), bridgeProbes(), bombProbes(), memoryProbes(), diskProbes(), workspaceProbes(), archiveProbes(),
 		kernelFileProbes(), engineProbes(),
 		namespaceProbes(), linkProbes(), specialFileProbes(), privilegeProbes(), keyringProbes(), supervisorProbes(),
-		endProbes(), outputProbes(), leakProbes(), sessionProbes(), troubleProbes(),
+		endProbes(), outputProbes(), leakProbes(), sessionProbes(), troubleProbes(), snapshotProbes(),
 	} {
 		all = append(all, row...)
 	}
@@ -134,7 +136,7 @@ func Probes() []Probe {
 // driverRows are the rows that a driver holds or not, whatever the host does.
 var driverRows = []string{
 	networkRow, metadataRow, "fork bomb", "memory bomb", "CPU and timer", "disk fill", "/proc, /sys", "engine socket", "namespaces", "special files",
-	"setuid", "kernel keyring", "supervisor attack", "env leak", "cross-session",
+	"setuid", "kernel keyring", "supervisor attack", "env leak", "cross-session", snapshotRow,
 }
 
 // OfDriver reports whether it is up to the driver that the attack of that name fails.

@@ -40,7 +40,7 @@ type site struct {
 	between  *middleman
 	subject  Subject
 	weak     map[string]*weakMachine // by Control
-	lacks    map[driver.Limit]string
+	has      driver.Capabilities
 	bridged  lastCall
 }
 
@@ -56,10 +56,10 @@ func (l *lastCall) Bridged(_ message.WorkspaceKey, d bridge.Decision) { l.allowe
 // workloadID is the user that commands run as if this host is root, as in package sandbox.
 const workloadID = 1000
 
-func openSite(ctx context.Context, c Config) (*site, error) {
+func openSite(ctx context.Context, c Config, has driver.Capabilities) (*site, error) {
 	s := &site{
 		driver: c.Driver, spec: affordable(c.Spec.WithDefaults()), instance: "verify-" + random(),
-		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{}, lacks: map[driver.Limit]string{},
+		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{}, has: has,
 	}
 	s.engine, _ = c.Driver.(*docker.Driver)
 	if s.uid == 0 {
@@ -146,7 +146,7 @@ func (s *site) listen(path string) error {
 
 // settle creates the two sessions and copies the program into the first.
 func (s *site) settle(ctx context.Context) error {
-	target, err := s.manager.Get(ctx, "subject", "verify", s.spec)
+	target, err := s.manager.Get(ctx, session, "verify", s.spec)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *site) settle(ctx context.Context) error {
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
 		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside, Logged: s.bridged.allowed.Load,
-		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
+		Dir: workspace.Path(root, session), NeighbourDir: workspace.Path(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
 		return fmt.Errorf("copy %s into the sandbox: %w", programName, err)

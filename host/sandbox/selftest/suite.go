@@ -78,14 +78,11 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 		Engine: engine.Engine, Address: engine.Address, Image: spec.Image, Network: spec.Network,
 		Outcomes: []Outcome{},
 	}
-	site, err := openSite(ctx, s.config)
+	site, err := openSite(ctx, s.config, engine)
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, site.close(ctx)) }()
-	for _, l := range engine.Lacks {
-		site.lacks[l.Limit] = l.Why
-	}
 	for _, p := range ProbesOf(s.config.Driver) {
 		if !s.config.Only(p.Name) {
 			continue
@@ -119,8 +116,8 @@ const probeTimeout = 2 * time.Minute
 func (s *site) attack(ctx context.Context, p Probe) Outcome {
 	began := time.Now()
 	f := s.try(ctx, p, &s.subject)
-	if lack, ok := s.lacks[p.Limit]; ok && f.Status == Fail {
-		f = allowed("this machine cannot hold it: %s", lack)
+	if why := s.excuse(p); why != "" && f.Status == Fail {
+		f = allowed("%s", why)
 	}
 	o := Outcome{Name: p.Name, Row: p.Row, Why: p.Why, Status: f.Status, Detail: f.Detail, TookMS: time.Since(began).Milliseconds()}
 	switch {
@@ -130,6 +127,21 @@ func (s *site) attack(ctx context.Context, p Probe) Outcome {
 		o.Setting = p.Setting
 	}
 	return o
+}
+
+// excuse returns why an attack may succeed here: the engine says that it cannot hold this, and the configuration does not demand it. A filter
+// of system calls is demanded unless it is only preferred.
+func (s *site) excuse(p Probe) string {
+	for _, l := range s.has.Lacks {
+		if l.Limit == p.Limit {
+			return "this machine cannot hold it: " + l.Why
+		}
+	}
+	if p.Feature == "" || slices.Contains(s.has.Features, p.Feature) || slices.Contains(s.spec.Requires, p.Feature) ||
+		p.Feature == driver.Seccomp && !s.spec.Unfiltered() {
+		return ""
+	}
+	return fmt.Sprintf("the engine does not claim %s, and [sandbox] does not require it", p.Feature)
 }
 
 // untried begins the finding of an attack that could not be tried, for which its Setting is no advice.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -100,6 +101,36 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestExcuses: what an engine says that it cannot hold is no failure, unless the configuration demands it or every container must have it.
+func TestExcuses(t *testing.T) {
+	users, filter := Probe{Feature: driver.UserNamespaces}, Probe{Feature: driver.Seccomp}
+	claims := driver.Capabilities{Features: []driver.Feature{driver.UserNamespaces, driver.Seccomp}}
+	lacks := driver.Capabilities{Lacks: []driver.Lack{{Limit: driver.PidsLimit, Why: "no groups"}}}
+	for _, c := range []struct {
+		name  string
+		probe Probe
+		has   driver.Capabilities
+		spec  spec.Spec
+		says  string // "": no excuse
+	}{
+		{"an attack of no kind", Probe{}, lacks, spec.Spec{}, ""},
+		{"a limit", Probe{Limit: driver.PidsLimit}, lacks, spec.Spec{}, "cannot hold it: no groups"},
+		{"another limit", Probe{Limit: driver.CPULimit}, lacks, spec.Spec{}, ""},
+		{"a feature", users, lacks, spec.Spec{}, "does not claim user-namespaces"},
+		{"a feature that is claimed", users, claims, spec.Spec{Prefers: []driver.Feature{driver.UserNamespaces}}, ""},
+		{"a feature that is required", users, lacks, spec.Spec{Requires: []driver.Feature{driver.UserNamespaces}}, ""},
+		{"the filter", filter, lacks, spec.Spec{}, ""},
+		{"the filter, preferred", filter, lacks, spec.Spec{Prefers: []driver.Feature{driver.Seccomp}}, "does not claim seccomp"},
+		{"the filter, preferred and claimed", filter, claims, spec.Spec{Prefers: []driver.Feature{driver.Seccomp}}, ""},
+		{"the filter, preferred and required", filter, lacks, spec.Spec{Requires: []driver.Feature{driver.Seccomp}, Prefers: []driver.Feature{driver.Seccomp}}, ""},
+	} {
+		got := (&site{has: c.has, spec: c.spec}).excuse(c.probe)
+		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.says)
+		}
+	}
+}
+
 // TestEveryRow keeps the threat table whole: each row has probes.
 func TestEveryRow(t *testing.T) {
 	covered := map[string]bool{}
@@ -110,7 +141,7 @@ func TestEveryRow(t *testing.T) {
 		"network off", "metadata", "proxy tricks", "fork bomb", "memory bomb", "CPU and timer", "disk fill", "/proc, /sys", "engine socket",
 		"namespaces", "symlink escape", "special files", "setuid", "kernel keyring", "supervisor attack", "timeout escape", "abort",
 		"output flood", "bytes of output", "exit codes", "archive bombs", "path traversal", "env leak", "bridges", "cross-session",
-		"engine failure", "crash and second instance",
+		"engine failure", "crash and second instance", "snapshots",
 	} {
 		if !covered[row] {
 			t.Errorf("no probe of row %q", row)

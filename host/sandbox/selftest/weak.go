@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // weakMachine is a container without Flynn's protection: the engine runs its commands, without limits or a way to stop them, and the host
@@ -70,7 +71,7 @@ func (s *site) weakFolder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(parent, "workspace")
+	dir := workspace.Path(parent, session)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}

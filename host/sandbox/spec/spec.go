@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
@@ -37,6 +38,8 @@ type Spec struct {
 	PidsLimit int64
 	// BestEffort leaves out limits that the engine cannot hold, instead of refusing to run.
 	BestEffort bool `json:"-"`
+	// Requires are features of the engine without which no container is made, and Prefers those without which one is made all the same.
+	Requires, Prefers []driver.Feature `json:"-"`
 	// Timeout ends a command that sets none; 5 minutes by default.
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
@@ -96,6 +99,11 @@ func (s Spec) WithDefaults() Spec {
 		s.MemoryBytes, s.CPUs, s.PidsLimit = s.Limits(main)
 	}
 	return s
+}
+
+// Unfiltered reports whether containers may do without a filter of system calls.
+func (s Spec) Unfiltered() bool {
+	return slices.Contains(s.Prefers, driver.Seccomp) && !slices.Contains(s.Requires, driver.Seccomp)
 }
 
 // GVisor is the runtime that puts its own kernel between the workload and the machine's.

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -40,9 +39,10 @@ type Config struct {
 	Now      func() time.Time
 }
 
-// Sandboxes describes what makes the sandboxes.
+// Sandboxes describes the sandboxes.
 type Sandboxes interface {
-	Engine() driver.Capabilities
+	// NotHeld names the limits that a sandbox does without, in one line; "" if there are none.
+	NotHeld(where string) string
 }
 
 // Errors of a decision or of its use.

@@ -192,7 +192,7 @@ func (s *Service) Offer(a consent.Approval) Offer {
 		o.Unshown = shell.Unshown(*call.Command, a.Where != onHost)
 	}
 	if a.Where != "" && a.Where != onHost && s.config.Sandboxes != nil {
-		o.NotHeld = s.config.Sandboxes.Engine().NotHeld()
+		o.NotHeld = s.config.Sandboxes.NotHeld(a.Where)
 	}
 	return o
 }

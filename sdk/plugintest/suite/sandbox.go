@@ -16,7 +16,7 @@ import (
 // sandboxChecks are about drivers of sandboxes. Whether what they make holds is not checked here: flynn sandbox selftest attacks it.
 func sandboxChecks() []Check {
 	return []Check{
-		{Name: "capabilities", Run: engineDescribed, Next: "name the engine, and of the networks none, bridge and host those that it has"},
+		{Name: "capabilities", Run: engineDescribed, Next: "name the engine, of the networks none, bridge and host those that it has, and of the features those that every container has"},
 		{Name: "container-life", Run: containerLife, Next: "make Start and Remove repeatable, answer Remove once the container is gone, and return an address from Endpoint"},
 		{Name: "container-key", Run: containerKey, Next: "return the id of the container that has the key already, by its label flynn.key"},
 		{Name: "container-instances", Run: containerInstances, Next: "list by the value of the label flynn.instance, and nothing else"},
@@ -53,6 +53,14 @@ func engineDescribed(t *T) {
 	for _, n := range has.GetNetworks() {
 		if n != "none" && n != "bridge" && n != "host" {
 			t.Fail("there is no network %.80q in the contract", n)
+		}
+	}
+	for _, f := range has.GetFeatures() {
+		if _, is := sandboxv1.Feature_name[int32(f)]; !is || f == sandboxv1.Feature_FEATURE_UNSPECIFIED {
+			t.Fail("there is no feature %d in the contract", f)
+		}
+		if f == sandboxv1.Feature_FEATURE_SNAPSHOTS && !has.GetBinds() {
+			t.Fail("it claims snapshots of the folders that containers mount, and containers mount no folders")
 		}
 	}
 }

@@ -97,6 +97,64 @@ func (Limit) EnumDescriptor() ([]byte, []int) {
 	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{0}
 }
 
+// Feature is what some engines give to every container, and others to none.
+type Feature int32
+
+const (
+	// Ignored.
+	Feature_FEATURE_UNSPECIFIED Feature = 0
+	// Commands run under a filter of system calls (seccomp), which refuses those that an engine's own filter does.
+	Feature_FEATURE_SECCOMP Feature = 1
+	// A container has a user namespace of its own, in which user 0 is not user 0 of the machine.
+	Feature_FEATURE_USER_NAMESPACES Feature = 2
+	// A folder of the host's machine that a container mounts is that folder and no copy, so that what the host keeps of it, and brings back
+	// later, is what the container sees.
+	Feature_FEATURE_SNAPSHOTS Feature = 3
+)
+
+// Enum value maps for Feature.
+var (
+	Feature_name = map[int32]string{
+		0: "FEATURE_UNSPECIFIED",
+		1: "FEATURE_SECCOMP",
+		2: "FEATURE_USER_NAMESPACES",
+		3: "FEATURE_SNAPSHOTS",
+	}
+	Feature_value = map[string]int32{
+		"FEATURE_UNSPECIFIED":     0,
+		"FEATURE_SECCOMP":         1,
+		"FEATURE_USER_NAMESPACES": 2,
+		"FEATURE_SNAPSHOTS":       3,
+	}
+)
+
+func (x Feature) Enum() *Feature {
+	p := new(Feature)
+	*p = x
+	return p
+}
+
+func (x Feature) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Feature) Descriptor() protoreflect.EnumDescriptor {
+	return file_flynn_sandbox_v1_sandbox_proto_enumTypes[1].Descriptor()
+}
+
+func (Feature) Type() protoreflect.EnumType {
+	return &file_flynn_sandbox_v1_sandbox_proto_enumTypes[1]
+}
+
+func (x Feature) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Feature.Descriptor instead.
+func (Feature) EnumDescriptor() ([]byte, []int) {
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{1}
+}
+
 // MountKind is the kind of a mount's source.
 type MountKind int32
 
@@ -139,11 +197,11 @@ func (x MountKind) String() string {
 }
 
 func (MountKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_sandbox_v1_sandbox_proto_enumTypes[1].Descriptor()
+	return file_flynn_sandbox_v1_sandbox_proto_enumTypes[2].Descriptor()
 }
 
 func (MountKind) Type() protoreflect.EnumType {
-	return &file_flynn_sandbox_v1_sandbox_proto_enumTypes[1]
+	return &file_flynn_sandbox_v1_sandbox_proto_enumTypes[2]
 }
 
 func (x MountKind) Number() protoreflect.EnumNumber {
@@ -152,7 +210,7 @@ func (x MountKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MountKind.Descriptor instead.
 func (MountKind) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{1}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{2}
 }
 
 // CapabilitiesRequest asks for the capabilities.
@@ -267,7 +325,9 @@ type CapabilitiesResponse struct {
 	// What distinguishes the engine from all others, such as the id of a cluster; at most 256 bytes. Hosts of Flynn that share a database, and are
 	// told the same, go on with each other's containers: each can list and remove them, and dial their endpoints, from wherever it runs. Empty
 	// if only this host can. It counts without binds only.
-	Shared        string `protobuf:"bytes,8,opt,name=shared,proto3" json:"shared,omitempty"`
+	Shared string `protobuf:"bytes,8,opt,name=shared,proto3" json:"shared,omitempty"`
+	// What every container has here; at most 16. A driver that names none is taken to have none.
+	Features      []Feature `protobuf:"varint,9,rep,packed,name=features,proto3,enum=flynn.sandbox.v1.Feature" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +416,13 @@ func (x *CapabilitiesResponse) GetShared() string {
 		return x.Shared
 	}
 	return ""
+}
+
+func (x *CapabilitiesResponse) GetFeatures() []Feature {
+	if x != nil {
+		return x.Features
+	}
+	return nil
 }
 
 // Mount is a folder or file that a container gets from outside.
@@ -1122,7 +1189,7 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x13CapabilitiesRequest\"G\n" +
 	"\x04Lack\x12-\n" +
 	"\x05limit\x18\x01 \x01(\x0e2\x17.flynn.sandbox.v1.LimitR\x05limit\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xf4\x01\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xab\x02\n" +
 	"\x14CapabilitiesResponse\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1a\n" +
@@ -1131,7 +1198,8 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\bnetworks\x18\x05 \x03(\tR\bnetworks\x12\x14\n" +
 	"\x05binds\x18\x06 \x01(\bR\x05binds\x12\x16\n" +
 	"\x06copies\x18\a \x01(\bR\x06copies\x12\x16\n" +
-	"\x06shared\x18\b \x01(\tR\x06shared\"\xb1\x01\n" +
+	"\x06shared\x18\b \x01(\tR\x06shared\x125\n" +
+	"\bfeatures\x18\t \x03(\x0e2\x19.flynn.sandbox.v1.FeatureR\bfeatures\"\xb1\x01\n" +
 	"\x05Mount\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.flynn.sandbox.v1.MountKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -1197,7 +1265,12 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\tLIMIT_CPU\x10\x02\x12\x0e\n" +
 	"\n" +
 	"LIMIT_PIDS\x10\x03\x12\x15\n" +
-	"\x11LIMIT_LEFT_MEMORY\x10\x04*h\n" +
+	"\x11LIMIT_LEFT_MEMORY\x10\x04*k\n" +
+	"\aFeature\x12\x17\n" +
+	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fFEATURE_SECCOMP\x10\x01\x12\x1b\n" +
+	"\x17FEATURE_USER_NAMESPACES\x10\x02\x12\x15\n" +
+	"\x11FEATURE_SNAPSHOTS\x10\x03*h\n" +
 	"\tMountKind\x12\x1a\n" +
 	"\x16MOUNT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MOUNT_KIND_MEMORY\x10\x01\x12\x13\n" +
@@ -1223,56 +1296,58 @@ func file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP() []byte {
 	return file_flynn_sandbox_v1_sandbox_proto_rawDescData
 }
 
-var file_flynn_sandbox_v1_sandbox_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_flynn_sandbox_v1_sandbox_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_flynn_sandbox_v1_sandbox_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_flynn_sandbox_v1_sandbox_proto_goTypes = []any{
 	(Limit)(0),                    // 0: flynn.sandbox.v1.Limit
-	(MountKind)(0),                // 1: flynn.sandbox.v1.MountKind
-	(*CapabilitiesRequest)(nil),   // 2: flynn.sandbox.v1.CapabilitiesRequest
-	(*Lack)(nil),                  // 3: flynn.sandbox.v1.Lack
-	(*CapabilitiesResponse)(nil),  // 4: flynn.sandbox.v1.CapabilitiesResponse
-	(*Mount)(nil),                 // 5: flynn.sandbox.v1.Mount
-	(*CreateRequest)(nil),         // 6: flynn.sandbox.v1.CreateRequest
-	(*CreateResponse)(nil),        // 7: flynn.sandbox.v1.CreateResponse
-	(*StartRequest)(nil),          // 8: flynn.sandbox.v1.StartRequest
-	(*StartResponse)(nil),         // 9: flynn.sandbox.v1.StartResponse
-	(*EndpointRequest)(nil),       // 10: flynn.sandbox.v1.EndpointRequest
-	(*EndpointResponse)(nil),      // 11: flynn.sandbox.v1.EndpointResponse
-	(*RemoveRequest)(nil),         // 12: flynn.sandbox.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 13: flynn.sandbox.v1.RemoveResponse
-	(*ListRequest)(nil),           // 14: flynn.sandbox.v1.ListRequest
-	(*ListResponse)(nil),          // 15: flynn.sandbox.v1.ListResponse
-	(*Container)(nil),             // 16: flynn.sandbox.v1.Container
-	nil,                           // 17: flynn.sandbox.v1.CreateRequest.LabelsEntry
-	nil,                           // 18: flynn.sandbox.v1.Container.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(Feature)(0),                  // 1: flynn.sandbox.v1.Feature
+	(MountKind)(0),                // 2: flynn.sandbox.v1.MountKind
+	(*CapabilitiesRequest)(nil),   // 3: flynn.sandbox.v1.CapabilitiesRequest
+	(*Lack)(nil),                  // 4: flynn.sandbox.v1.Lack
+	(*CapabilitiesResponse)(nil),  // 5: flynn.sandbox.v1.CapabilitiesResponse
+	(*Mount)(nil),                 // 6: flynn.sandbox.v1.Mount
+	(*CreateRequest)(nil),         // 7: flynn.sandbox.v1.CreateRequest
+	(*CreateResponse)(nil),        // 8: flynn.sandbox.v1.CreateResponse
+	(*StartRequest)(nil),          // 9: flynn.sandbox.v1.StartRequest
+	(*StartResponse)(nil),         // 10: flynn.sandbox.v1.StartResponse
+	(*EndpointRequest)(nil),       // 11: flynn.sandbox.v1.EndpointRequest
+	(*EndpointResponse)(nil),      // 12: flynn.sandbox.v1.EndpointResponse
+	(*RemoveRequest)(nil),         // 13: flynn.sandbox.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 14: flynn.sandbox.v1.RemoveResponse
+	(*ListRequest)(nil),           // 15: flynn.sandbox.v1.ListRequest
+	(*ListResponse)(nil),          // 16: flynn.sandbox.v1.ListResponse
+	(*Container)(nil),             // 17: flynn.sandbox.v1.Container
+	nil,                           // 18: flynn.sandbox.v1.CreateRequest.LabelsEntry
+	nil,                           // 19: flynn.sandbox.v1.Container.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_flynn_sandbox_v1_sandbox_proto_depIdxs = []int32{
 	0,  // 0: flynn.sandbox.v1.Lack.limit:type_name -> flynn.sandbox.v1.Limit
-	3,  // 1: flynn.sandbox.v1.CapabilitiesResponse.lacks:type_name -> flynn.sandbox.v1.Lack
-	1,  // 2: flynn.sandbox.v1.Mount.kind:type_name -> flynn.sandbox.v1.MountKind
-	17, // 3: flynn.sandbox.v1.CreateRequest.labels:type_name -> flynn.sandbox.v1.CreateRequest.LabelsEntry
-	5,  // 4: flynn.sandbox.v1.CreateRequest.mounts:type_name -> flynn.sandbox.v1.Mount
-	16, // 5: flynn.sandbox.v1.ListResponse.containers:type_name -> flynn.sandbox.v1.Container
-	18, // 6: flynn.sandbox.v1.Container.labels:type_name -> flynn.sandbox.v1.Container.LabelsEntry
-	19, // 7: flynn.sandbox.v1.Container.created:type_name -> google.protobuf.Timestamp
-	2,  // 8: flynn.sandbox.v1.Driver.Capabilities:input_type -> flynn.sandbox.v1.CapabilitiesRequest
-	6,  // 9: flynn.sandbox.v1.Driver.Create:input_type -> flynn.sandbox.v1.CreateRequest
-	8,  // 10: flynn.sandbox.v1.Driver.Start:input_type -> flynn.sandbox.v1.StartRequest
-	10, // 11: flynn.sandbox.v1.Driver.Endpoint:input_type -> flynn.sandbox.v1.EndpointRequest
-	12, // 12: flynn.sandbox.v1.Driver.Remove:input_type -> flynn.sandbox.v1.RemoveRequest
-	14, // 13: flynn.sandbox.v1.Driver.List:input_type -> flynn.sandbox.v1.ListRequest
-	4,  // 14: flynn.sandbox.v1.Driver.Capabilities:output_type -> flynn.sandbox.v1.CapabilitiesResponse
-	7,  // 15: flynn.sandbox.v1.Driver.Create:output_type -> flynn.sandbox.v1.CreateResponse
-	9,  // 16: flynn.sandbox.v1.Driver.Start:output_type -> flynn.sandbox.v1.StartResponse
-	11, // 17: flynn.sandbox.v1.Driver.Endpoint:output_type -> flynn.sandbox.v1.EndpointResponse
-	13, // 18: flynn.sandbox.v1.Driver.Remove:output_type -> flynn.sandbox.v1.RemoveResponse
-	15, // 19: flynn.sandbox.v1.Driver.List:output_type -> flynn.sandbox.v1.ListResponse
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	4,  // 1: flynn.sandbox.v1.CapabilitiesResponse.lacks:type_name -> flynn.sandbox.v1.Lack
+	1,  // 2: flynn.sandbox.v1.CapabilitiesResponse.features:type_name -> flynn.sandbox.v1.Feature
+	2,  // 3: flynn.sandbox.v1.Mount.kind:type_name -> flynn.sandbox.v1.MountKind
+	18, // 4: flynn.sandbox.v1.CreateRequest.labels:type_name -> flynn.sandbox.v1.CreateRequest.LabelsEntry
+	6,  // 5: flynn.sandbox.v1.CreateRequest.mounts:type_name -> flynn.sandbox.v1.Mount
+	17, // 6: flynn.sandbox.v1.ListResponse.containers:type_name -> flynn.sandbox.v1.Container
+	19, // 7: flynn.sandbox.v1.Container.labels:type_name -> flynn.sandbox.v1.Container.LabelsEntry
+	20, // 8: flynn.sandbox.v1.Container.created:type_name -> google.protobuf.Timestamp
+	3,  // 9: flynn.sandbox.v1.Driver.Capabilities:input_type -> flynn.sandbox.v1.CapabilitiesRequest
+	7,  // 10: flynn.sandbox.v1.Driver.Create:input_type -> flynn.sandbox.v1.CreateRequest
+	9,  // 11: flynn.sandbox.v1.Driver.Start:input_type -> flynn.sandbox.v1.StartRequest
+	11, // 12: flynn.sandbox.v1.Driver.Endpoint:input_type -> flynn.sandbox.v1.EndpointRequest
+	13, // 13: flynn.sandbox.v1.Driver.Remove:input_type -> flynn.sandbox.v1.RemoveRequest
+	15, // 14: flynn.sandbox.v1.Driver.List:input_type -> flynn.sandbox.v1.ListRequest
+	5,  // 15: flynn.sandbox.v1.Driver.Capabilities:output_type -> flynn.sandbox.v1.CapabilitiesResponse
+	8,  // 16: flynn.sandbox.v1.Driver.Create:output_type -> flynn.sandbox.v1.CreateResponse
+	10, // 17: flynn.sandbox.v1.Driver.Start:output_type -> flynn.sandbox.v1.StartResponse
+	12, // 18: flynn.sandbox.v1.Driver.Endpoint:output_type -> flynn.sandbox.v1.EndpointResponse
+	14, // 19: flynn.sandbox.v1.Driver.Remove:output_type -> flynn.sandbox.v1.RemoveResponse
+	16, // 20: flynn.sandbox.v1.Driver.List:output_type -> flynn.sandbox.v1.ListResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_flynn_sandbox_v1_sandbox_proto_init() }
@@ -1285,7 +1360,7 @@ func file_flynn_sandbox_v1_sandbox_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_sandbox_v1_sandbox_proto_rawDesc), len(file_flynn_sandbox_v1_sandbox_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -29,6 +29,7 @@ const (
 const (
 	maxRuntimes   = 64
 	maxLacks      = 16
+	maxFeatures   = 16
 	maxContainers = 4096
 	maxLabels     = 64
 	maxLabel      = 1 << 10 // bytes of a value
@@ -42,6 +43,7 @@ type Capabilities struct {
 	Networks        []string
 	Binds, Copies   bool
 	Shared          string
+	Features        []sandboxv1.Feature
 }
 
 // Lack is a limit that the engine cannot hold.
@@ -109,9 +111,11 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	}
 	out := Capabilities{
 		Engine: kind.Text(r.GetEngine(), kind.MaxName), Address: kind.Text(r.GetAddress(), kind.MaxName), Binds: r.GetBinds(), Copies: r.GetCopies(),
-		Shared: kind.Text(r.GetShared(), kind.MaxName),
+		Shared:   kind.Text(r.GetShared(), kind.MaxName),
+		Features: r.GetFeatures(),
 	}
-	if len(r.GetRuntimes()) > maxRuntimes || len(r.GetLacks()) > maxLacks || len(r.GetNetworks()) > maxRuntimes {
+	if len(r.GetRuntimes()) > maxRuntimes || len(r.GetLacks()) > maxLacks || len(r.GetNetworks()) > maxRuntimes ||
+		len(r.GetFeatures()) > maxFeatures {
 		return Capabilities{}, broke("its capabilities are too long")
 	}
 	for _, name := range r.GetRuntimes() {

@@ -115,6 +115,12 @@ var limits = map[sandboxv1.Limit]driver.Limit{
 	sandboxv1.Limit_LIMIT_PIDS: driver.PidsLimit, sandboxv1.Limit_LIMIT_LEFT_MEMORY: driver.LeftMemory,
 }
 
+// features are the features of the contract.
+var features = map[sandboxv1.Feature]driver.Feature{
+	sandboxv1.Feature_FEATURE_SECCOMP: driver.Seccomp, sandboxv1.Feature_FEATURE_USER_NAMESPACES: driver.UserNamespaces,
+	sandboxv1.Feature_FEATURE_SNAPSHOTS: driver.Snapshots,
+}
+
 // Capabilities implements driver.Driver. It waits for the plugin until ctx ends.
 func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) {
 	client, err := d.wait(ctx)
@@ -132,6 +138,11 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	for _, l := range said.Lacks {
 		if limit, known := limits[l.Limit]; known {
 			has.Lacks = append(has.Lacks, driver.Lack{Limit: limit, Why: l.Why})
+		}
+	}
+	for _, f := range said.Features {
+		if feature, known := features[f]; known {
+			has.Features = append(has.Features, feature)
 		}
 	}
 	d.mu.Lock()

@@ -335,6 +335,11 @@ func TestGate(t *testing.T) {
 	if err := create(d, box()); err != nil {
 		t.Fatalf("a driver that holds: %v", err)
 	}
+	unfiltered := box()
+	unfiltered.Unfiltered = true
+	if err := create(d, unfiltered); !errors.Is(err, ErrUntested) {
+		t.Errorf("without the filter: %v", err)
+	}
 	bridged := box()
 	bridged.Network = "bridge"
 	if err := create(d, bridged); !errors.Is(err, ErrUntested) {
@@ -346,6 +351,10 @@ func TestGate(t *testing.T) {
 		"another engine":  func(_ *Driver, s *scripted) string { s.has.Engine = "Test 2"; return "r1" },
 		"another lack": func(_ *Driver, s *scripted) string {
 			s.has.Lacks = []*sandboxv1.Lack{{Limit: sandboxv1.Limit_LIMIT_LEFT_MEMORY}}
+			return "r1"
+		},
+		"another feature": func(_ *Driver, s *scripted) string {
+			s.has.Features = []sandboxv1.Feature{sandboxv1.Feature_FEATURE_SNAPSHOTS}
 			return "r1"
 		},
 	} {

@@ -25,15 +25,18 @@ type Reliance struct {
 	Network    string `json:"network"`
 	Runtime    string `json:"runtime,omitempty"`
 	BestEffort bool   `json:"best_effort,omitempty"`
+	Unfiltered bool   `json:"unfiltered,omitempty"`
 }
 
 // RelianceOf returns the reliance of a container.
-func RelianceOf(c driver.Container) Reliance { return Reliance{c.Network, c.Runtime, c.BestEffort} }
+func RelianceOf(c driver.Container) Reliance {
+	return Reliance{c.Network, c.Runtime, c.BestEffort, c.Unfiltered}
+}
 
 // RelianceOn returns the reliance of the containers of a specification.
 func RelianceOn(s spec.Spec) Reliance {
 	s = s.WithDefaults()
-	return Reliance{s.DriverNetwork(), s.Runtime, s.BestEffort}
+	return Reliance{s.DriverNetwork(), s.Runtime, s.BestEffort, s.Unfiltered()}
 }
 
 func (r Reliance) String() string {
@@ -43,6 +46,9 @@ func (r Reliance) String() string {
 	}
 	if r.BestEffort {
 		text += ", limits best-effort"
+	}
+	if r.Unfiltered {
+		text += ", seccomp preferred"
 	}
 	return text
 }
@@ -120,8 +126,8 @@ func (d *Driver) Record(ctx context.Context, r Reliance, failed []Row) error {
 	return d.proofs.add(Proof{Key: key, Driver: d.name, Engine: has.Engine, Reliance: r, Tested: time.Now().UTC(), Failed: failed})
 }
 
-// key names all that the outcome of a self-test depends on: the release of the plugin, its settings, the engine, what both claim to lack, and
-// what is relied on.
+// key names all that the outcome of a self-test depends on: the release of the plugin, its settings, the engine, what both claim to lack and
+// to have, and what is relied on.
 func (d *Driver) key(ctx context.Context, r Reliance) (string, error) {
 	client, err := d.now()
 	if err != nil {
@@ -136,7 +142,7 @@ func (d *Driver) key(ctx context.Context, r Reliance) (string, error) {
 		lacks = append(lacks, l.Limit)
 	}
 	slices.Sort(lacks)
-	text, err := json.Marshal([]any{client.Release, client.Settings, has.Engine, lacks, r})
+	text, err := json.Marshal([]any{client.Release, client.Settings, has.Engine, lacks, slices.Sorted(slices.Values(has.Features)), r})
 	if err != nil {
 		return "", fmt.Errorf("name the release of driver %s: %w", d.name, err)
 	}

@@ -25,6 +25,7 @@ func Code(c config.Code, beside config.Sandbox) map[string]spec.Spec {
 	for _, language := range CodeLanguages(c) {
 		s := spec.Spec{
 			Runtime: beside.Runtime, BestEffort: beside.Limits == config.BestEffort,
+			Requires: features(beside.Requires), Prefers: features(beside.Prefers),
 			Image: c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
 			Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),
 			DiskBytes: int64(c.DiskLimit), Timeout: seconds(c.TimeoutSeconds), Mounts: hostMounts(c.Mounts), Helpers: c.HelperCalls > 0,

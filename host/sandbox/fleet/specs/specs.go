@@ -21,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
@@ -141,12 +142,16 @@ func Check(c *config.Config) config.Errors {
 	return errs
 }
 
+func features(names []string) []driver.Feature {
+	return each(names, func(name string) driver.Feature { return driver.Feature(name) })
+}
+
 // Of returns the specification of a sandbox without its bridges, which refer to other sandboxes.
 func Of(s config.Sandbox) spec.Spec {
 	return spec.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), BestEffort: s.Limits == config.BestEffort, Timeout: seconds(s.TimeoutSeconds),
-		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit), Mounts: hostMounts(s.Mounts), Start: s.StartCommand,
+		Requires: features(s.Requires), Prefers: features(s.Prefers), Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit), Mounts: hostMounts(s.Mounts), Start: s.StartCommand,
 		Packages: s.Packages, Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service, EgressLimit: int64(s.EgressLimit),
 		Binaries: each(s.Binaries, func(b config.Binary) image.Binary { return b.Recipe() }),
