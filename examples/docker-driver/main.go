@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -54,26 +55,33 @@ func (e *engine) Configure(_ context.Context, c sandbox.Config) error {
 
 // run runs the command and returns its output.
 func (e *engine) run(ctx context.Context, args ...string) (string, error) {
+	var stdout strings.Builder
+	err := e.runInto(ctx, &stdout, args...)
+	return stdout.String(), err
+}
+
+// runInto runs the command, and writes its output while it runs.
+func (e *engine) runInto(ctx context.Context, stdout io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, e.settings.Command, args...)
 	if e.settings.Host != "" {
 		cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.settings.Host, "CONTAINER_HOST="+e.settings.Host)
 	}
 	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
+	err := cmd.Run()
 	if err == nil {
-		return string(out), nil
+		return nil
 	}
 	said := strings.TrimSpace(stderr.String())
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return ctx.Err()
 	case strings.Contains(said, "Cannot connect") || strings.Contains(said, "connection refused") || errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("%w: %s %s: %s: start it, or set host", sandbox.ErrUnavailable, e.settings.Command, args[0], said)
+		return fmt.Errorf("%w: %s %s: %s: start it, or set host", sandbox.ErrUnavailable, e.settings.Command, args[0], said)
 	case strings.Contains(said, "No such image") || strings.Contains(said, "Unable to find image") || strings.Contains(said, "image not known"):
-		return "", fmt.Errorf("%w: run %s pull", sandbox.ErrNoImage, e.settings.Command)
+		return fmt.Errorf("%w: run %s pull", sandbox.ErrNoImage, e.settings.Command)
 	}
-	return "", fmt.Errorf("%s %s: %w: %s", e.settings.Command, args[0], err, said)
+	return fmt.Errorf("%s %s: %w: %s", e.settings.Command, args[0], err, said)
 }
 
 func (e *engine) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
@@ -206,6 +214,21 @@ func mount(m sandbox.Mount) string {
 		fields[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
 	}
 	return strings.Join(fields, ",")
+}
+
+// Pull runs docker pull, whose lines say how far it is.
+func (e *engine) Pull(ctx context.Context, image string, progress func(string)) error {
+	return e.runInto(ctx, lines(progress), "pull", "--", image)
+}
+
+// lines calls a function for each piece of output, which is a line or a few.
+type lines func(string)
+
+func (l lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l(strings.TrimSpace(line))
+	}
+	return len(p), nil
 }
 
 func (e *engine) Start(ctx context.Context, id string) error {

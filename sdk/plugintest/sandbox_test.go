@@ -31,8 +31,9 @@ type memory struct {
 	settings struct {
 		Host string `json:"host"`
 	}
-	own  map[string]bool
-	busy sync.Mutex
+	own   map[string]bool
+	busy  sync.Mutex
+	given bool // the last removal was given up
 }
 
 func (m *memory) Describe() sandbox.Description {
@@ -124,6 +125,22 @@ func (m *memory) pull(in, image string) error {
 	return fmt.Errorf("%w: %s", sandbox.ErrNoImage, image)
 }
 
+// Pull has no image but the known one.
+func (m *memory) Pull(ctx context.Context, image string, progress func(string)) error {
+	if err := m.gone(); err != nil {
+		return err
+	}
+	progress("looking")
+	switch {
+	case m.fault == "pulls anything" || image == "known":
+		return nil
+	case m.fault == "pulls for ever":
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %s", sandbox.ErrNoImage, image)
+}
+
 // keyed returns the id of the container that has a key. The caller holds the lock.
 func (m *memory) keyed(key string) string {
 	for id, b := range m.all {
@@ -166,13 +183,20 @@ func (m *memory) Endpoint(_ context.Context, id string) (sandbox.Endpoint, error
 	return sandbox.Endpoint{Network: "unix", Address: "/run/s"}, m.pull("endpoint", m.find(id).Image)
 }
 
-func (m *memory) Remove(_ context.Context, id string) error {
+func (m *memory) Remove(ctx context.Context, id string) error {
 	if err := m.gone(); err != nil && m.fault != "removed without an engine" {
 		return err
 	}
+	late := m.work(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if late != nil {
+		m.given = m.fault == "half removed"
+		return late
+	}
 	switch b := m.find(id); {
+	case m.given: // it takes the one that was given up for done
+		m.given = false
 	case b != nil && m.fault != "never removes":
 		delete(m.all, b.ID)
 	case b == nil && m.fault == "removes once":
@@ -223,7 +247,8 @@ func TestFaultsAreFound(t *testing.T) {
 		"any image": "container-image", "no keys": "container-key", "lost labels": "container-life",
 		"starts once": "container-life", "no way": "container-life", "removes once": "container-life", "never removes": "container-life",
 		"forgets": "container-orphans", "a silent engine": "engine-gone",
-		"half made": "container-slow", "removed without an engine": "engine-gone-midway",
+		"half made": "container-slow", "half removed": "container-slow", "pulls anything": "image-pulled", "pulls for ever": "image-pulled",
+		"removed without an engine": "engine-gone-midway",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			report := report(t, conformance(fault, "create"))

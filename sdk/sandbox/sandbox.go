@@ -49,6 +49,13 @@ type Driver interface {
 	List(ctx context.Context, instance string) ([]Owned, error)
 }
 
+// Puller is a Driver that fetches images. The host calls it when Create has answered ErrNoImage, and then Create again. Without it, a person has to
+// fetch the image; drivers whose engine pulls by itself do not need it.
+type Puller interface {
+	// Pull fetches an image. It calls progress, from one goroutine, with lines for people.
+	Pull(ctx context.Context, image string, progress func(line string)) error
+}
+
 // Description describes the plugin. It must agree with plugin.toml.
 type Description struct {
 	Name    string // [a-z0-9-], 2 to 40 characters

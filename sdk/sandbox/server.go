@@ -186,6 +186,23 @@ func containerFromWire(r *sandboxv1.CreateRequest) (Container, error) {
 	return c, nil
 }
 
+// Pull fetches an image, if the driver does.
+func (s *server) Pull(r *sandboxv1.PullRequest, stream grpc.ServerStreamingServer[sandboxv1.PullResponse]) error {
+	p, is := s.driver.(Puller)
+	if !is {
+		return status.Error(codes.Unimplemented, "this driver fetches no images")
+	}
+	if r.GetImage() == "" {
+		return status.Error(codes.InvalidArgument, "a pull needs an image")
+	}
+	return failed(p.Pull(stream.Context(), r.GetImage(), func(line string) {
+		_ = stream.Send(&sandboxv1.PullResponse{Progress: process.UTF8(cut.Head(line, maxProgress))}) // a host that is gone has ended the context
+	}))
+}
+
+// maxProgress is how much of a line of progress is sent.
+const maxProgress = 256
+
 // Start starts a container.
 func (s *server) Start(ctx context.Context, r *sandboxv1.StartRequest) (*sandboxv1.StartResponse, error) {
 	return &sandboxv1.StartResponse{}, failed(s.driver.Start(ctx, r.GetId()))

@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"io"
 	"maps"
 	"sync"
 
@@ -23,6 +25,7 @@ func sandboxChecks() []Check {
 		{Name: "container-orphans", Run: containerOrphans, Next: "keep nothing in memory: find containers by their labels, also those that another process made"},
 		{Name: "container-refused", Run: containerRefused, Next: "answer what the capabilities do not have with FAILED_PRECONDITION, and make nothing"},
 		{Name: "container-image", Run: containerImage, Next: "answer an image that the engine does not have with NOT_FOUND: Create if it is known by then, otherwise Start or Endpoint"},
+		{Name: "image-pulled", Run: imagePulled, Next: "end Pull with an error for an image that does not exist, and when its context ends"},
 		{Name: "container-slow", Run: containerSlow, Next: "end a call when its context does, and make a container only once for its key, also after a call that was given up"},
 		{Name: "engine-gone-midway", Run: engineGoneMidway, Next: "answer Start, Endpoint and Remove with UNAVAILABLE while the engine does not answer, and keep nothing in memory"},
 		{Name: "engine-gone", Run: engineGone, Next: "answer with UNAVAILABLE, at once, when the engine does not"},
@@ -262,6 +265,35 @@ func containerImage(t *T) {
 	if status.Code(err) != codes.NotFound {
 		t.Fail("an image that does not exist: %v, want NOT_FOUND", err)
 	}
+}
+
+// imagePulled fetches what does not exist. A pull that seems to succeed would make the host try again and fail without a reason.
+func imagePulled(t *T) {
+	p := t.ready()
+	ctx, cancel := t.soon()
+	defer cancel()
+	p.capabilities() // skips without an engine
+	stream, err := p.sandbox.Pull(ctx, wire.Grease(&sandboxv1.PullRequest{Image: "flynn-conform.invalid/no/such:image"}))
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		t.Skip("the driver fetches no images")
+	case errors.Is(err, io.EOF):
+		t.Fail("an image that does not exist was pulled")
+	case ctx.Err() != nil:
+		t.Fail("a pull of an image that does not exist takes too long: %w", err)
+	}
+	gone, cancel := context.WithCancel(t.ctx)
+	cancel()
+	if stream, err = p.sandbox.Pull(gone, &sandboxv1.PullRequest{Image: "flynn-conform.invalid/no/such:image"}); err == nil {
+		_, err = stream.Recv()
+	}
+	if err == nil {
+		t.Fail("a pull that was given up goes on")
+	}
+	p.alive()
 }
 
 func engineGone(t *T) {

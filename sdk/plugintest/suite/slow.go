@@ -35,7 +35,14 @@ func containerSlow(t *T) {
 		if all := p.list(of); len(all) != 1 || all[id] == nil {
 			t.Fail("create was given up after %v and repeated with its key: there are %d containers", usual/part, len(all))
 		}
+		ctx, cancel = context.WithTimeout(t.ctx, usual/part)
+		_, _ = p.sandbox.List(ctx, &sandboxv1.ListRequest{Instance: of})
+		_, _ = p.sandbox.Remove(ctx, &sandboxv1.RemoveRequest{Id: id})
+		cancel()
 		p.remove(id)
+		if n := len(p.list(of)); n != 0 {
+			t.Fail("remove was given up after %v and repeated: there are %d containers", usual/part, n)
+		}
 	}
 	select { // for calls that go on
 	case <-time.After(2 * usual):

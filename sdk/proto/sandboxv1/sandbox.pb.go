@@ -730,6 +730,98 @@ func (x *CreateResponse) GetId() string {
 	return ""
 }
 
+// PullRequest fetches an image.
+type PullRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in CreateRequest.
+	Image         string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullRequest) Reset() {
+	*x = PullRequest{}
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullRequest) ProtoMessage() {}
+
+func (x *PullRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
+func (*PullRequest) Descriptor() ([]byte, []int) {
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PullRequest) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+// PullResponse is the progress of a pull, which has succeeded when the stream ends with OK.
+type PullResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far it is, for people; one line of at most 256 bytes.
+	Progress      string `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullResponse) Reset() {
+	*x = PullResponse{}
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullResponse) ProtoMessage() {}
+
+func (x *PullResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
+func (*PullResponse) Descriptor() ([]byte, []int) {
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PullResponse) GetProgress() string {
+	if x != nil {
+		return x.Progress
+	}
+	return ""
+}
+
 // StartRequest starts a container.
 type StartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -741,7 +833,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[6]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +845,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[6]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +858,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{6}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StartRequest) GetId() string {
@@ -785,7 +877,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[7]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +889,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[7]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +902,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{7}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{9}
 }
 
 // EndpointRequest asks for the way to a supervisor.
@@ -824,7 +916,7 @@ type EndpointRequest struct {
 
 func (x *EndpointRequest) Reset() {
 	*x = EndpointRequest{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[8]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +928,7 @@ func (x *EndpointRequest) String() string {
 func (*EndpointRequest) ProtoMessage() {}
 
 func (x *EndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[8]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +941,7 @@ func (x *EndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointRequest.ProtoReflect.Descriptor instead.
 func (*EndpointRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{8}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EndpointRequest) GetId() string {
@@ -873,7 +965,7 @@ type EndpointResponse struct {
 
 func (x *EndpointResponse) Reset() {
 	*x = EndpointResponse{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[9]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +977,7 @@ func (x *EndpointResponse) String() string {
 func (*EndpointResponse) ProtoMessage() {}
 
 func (x *EndpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[9]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +990,7 @@ func (x *EndpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointResponse.ProtoReflect.Descriptor instead.
 func (*EndpointResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{9}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EndpointResponse) GetNetwork() string {
@@ -926,7 +1018,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[10]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1030,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[10]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1043,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{10}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RemoveRequest) GetId() string {
@@ -970,7 +1062,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[11]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1074,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[11]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1087,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{11}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{13}
 }
 
 // ListRequest asks for the containers of an instance of Flynn.
@@ -1009,7 +1101,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[12]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1113,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[12]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1126,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{12}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListRequest) GetInstance() string {
@@ -1055,7 +1147,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[13]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1159,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[13]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1172,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{13}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListResponse) GetContainers() []*Container {
@@ -1111,7 +1203,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[14]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1215,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[14]
+	mi := &file_flynn_sandbox_v1_sandbox_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1228,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{14}
+	return file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Container) GetId() string {
@@ -1231,7 +1323,11 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\" \n" +
 	"\x0eCreateResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x1e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"#\n" +
+	"\vPullRequest\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\"*\n" +
+	"\fPullResponse\x12\x1a\n" +
+	"\bprogress\x18\x01 \x01(\tR\bprogress\"\x1e\n" +
 	"\fStartRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
 	"\rStartResponse\"!\n" +
@@ -1275,10 +1371,11 @@ const file_flynn_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x16MOUNT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MOUNT_KIND_MEMORY\x10\x01\x12\x13\n" +
 	"\x0fMOUNT_KIND_DISK\x10\x02\x12\x13\n" +
-	"\x0fMOUNT_KIND_COPY\x10\x032\xe5\x03\n" +
+	"\x0fMOUNT_KIND_COPY\x10\x032\xae\x04\n" +
 	"\x06Driver\x12]\n" +
 	"\fCapabilities\x12%.flynn.sandbox.v1.CapabilitiesRequest\x1a&.flynn.sandbox.v1.CapabilitiesResponse\x12K\n" +
-	"\x06Create\x12\x1f.flynn.sandbox.v1.CreateRequest\x1a .flynn.sandbox.v1.CreateResponse\x12H\n" +
+	"\x06Create\x12\x1f.flynn.sandbox.v1.CreateRequest\x1a .flynn.sandbox.v1.CreateResponse\x12G\n" +
+	"\x04Pull\x12\x1d.flynn.sandbox.v1.PullRequest\x1a\x1e.flynn.sandbox.v1.PullResponse0\x01\x12H\n" +
 	"\x05Start\x12\x1e.flynn.sandbox.v1.StartRequest\x1a\x1f.flynn.sandbox.v1.StartResponse\x12Q\n" +
 	"\bEndpoint\x12!.flynn.sandbox.v1.EndpointRequest\x1a\".flynn.sandbox.v1.EndpointResponse\x12K\n" +
 	"\x06Remove\x12\x1f.flynn.sandbox.v1.RemoveRequest\x1a .flynn.sandbox.v1.RemoveResponse\x12E\n" +
@@ -1297,7 +1394,7 @@ func file_flynn_sandbox_v1_sandbox_proto_rawDescGZIP() []byte {
 }
 
 var file_flynn_sandbox_v1_sandbox_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_flynn_sandbox_v1_sandbox_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_flynn_sandbox_v1_sandbox_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_flynn_sandbox_v1_sandbox_proto_goTypes = []any{
 	(Limit)(0),                    // 0: flynn.sandbox.v1.Limit
 	(Feature)(0),                  // 1: flynn.sandbox.v1.Feature
@@ -1308,43 +1405,47 @@ var file_flynn_sandbox_v1_sandbox_proto_goTypes = []any{
 	(*Mount)(nil),                 // 6: flynn.sandbox.v1.Mount
 	(*CreateRequest)(nil),         // 7: flynn.sandbox.v1.CreateRequest
 	(*CreateResponse)(nil),        // 8: flynn.sandbox.v1.CreateResponse
-	(*StartRequest)(nil),          // 9: flynn.sandbox.v1.StartRequest
-	(*StartResponse)(nil),         // 10: flynn.sandbox.v1.StartResponse
-	(*EndpointRequest)(nil),       // 11: flynn.sandbox.v1.EndpointRequest
-	(*EndpointResponse)(nil),      // 12: flynn.sandbox.v1.EndpointResponse
-	(*RemoveRequest)(nil),         // 13: flynn.sandbox.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 14: flynn.sandbox.v1.RemoveResponse
-	(*ListRequest)(nil),           // 15: flynn.sandbox.v1.ListRequest
-	(*ListResponse)(nil),          // 16: flynn.sandbox.v1.ListResponse
-	(*Container)(nil),             // 17: flynn.sandbox.v1.Container
-	nil,                           // 18: flynn.sandbox.v1.CreateRequest.LabelsEntry
-	nil,                           // 19: flynn.sandbox.v1.Container.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*PullRequest)(nil),           // 9: flynn.sandbox.v1.PullRequest
+	(*PullResponse)(nil),          // 10: flynn.sandbox.v1.PullResponse
+	(*StartRequest)(nil),          // 11: flynn.sandbox.v1.StartRequest
+	(*StartResponse)(nil),         // 12: flynn.sandbox.v1.StartResponse
+	(*EndpointRequest)(nil),       // 13: flynn.sandbox.v1.EndpointRequest
+	(*EndpointResponse)(nil),      // 14: flynn.sandbox.v1.EndpointResponse
+	(*RemoveRequest)(nil),         // 15: flynn.sandbox.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 16: flynn.sandbox.v1.RemoveResponse
+	(*ListRequest)(nil),           // 17: flynn.sandbox.v1.ListRequest
+	(*ListResponse)(nil),          // 18: flynn.sandbox.v1.ListResponse
+	(*Container)(nil),             // 19: flynn.sandbox.v1.Container
+	nil,                           // 20: flynn.sandbox.v1.CreateRequest.LabelsEntry
+	nil,                           // 21: flynn.sandbox.v1.Container.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_flynn_sandbox_v1_sandbox_proto_depIdxs = []int32{
 	0,  // 0: flynn.sandbox.v1.Lack.limit:type_name -> flynn.sandbox.v1.Limit
 	4,  // 1: flynn.sandbox.v1.CapabilitiesResponse.lacks:type_name -> flynn.sandbox.v1.Lack
 	1,  // 2: flynn.sandbox.v1.CapabilitiesResponse.features:type_name -> flynn.sandbox.v1.Feature
 	2,  // 3: flynn.sandbox.v1.Mount.kind:type_name -> flynn.sandbox.v1.MountKind
-	18, // 4: flynn.sandbox.v1.CreateRequest.labels:type_name -> flynn.sandbox.v1.CreateRequest.LabelsEntry
+	20, // 4: flynn.sandbox.v1.CreateRequest.labels:type_name -> flynn.sandbox.v1.CreateRequest.LabelsEntry
 	6,  // 5: flynn.sandbox.v1.CreateRequest.mounts:type_name -> flynn.sandbox.v1.Mount
-	17, // 6: flynn.sandbox.v1.ListResponse.containers:type_name -> flynn.sandbox.v1.Container
-	19, // 7: flynn.sandbox.v1.Container.labels:type_name -> flynn.sandbox.v1.Container.LabelsEntry
-	20, // 8: flynn.sandbox.v1.Container.created:type_name -> google.protobuf.Timestamp
+	19, // 6: flynn.sandbox.v1.ListResponse.containers:type_name -> flynn.sandbox.v1.Container
+	21, // 7: flynn.sandbox.v1.Container.labels:type_name -> flynn.sandbox.v1.Container.LabelsEntry
+	22, // 8: flynn.sandbox.v1.Container.created:type_name -> google.protobuf.Timestamp
 	3,  // 9: flynn.sandbox.v1.Driver.Capabilities:input_type -> flynn.sandbox.v1.CapabilitiesRequest
 	7,  // 10: flynn.sandbox.v1.Driver.Create:input_type -> flynn.sandbox.v1.CreateRequest
-	9,  // 11: flynn.sandbox.v1.Driver.Start:input_type -> flynn.sandbox.v1.StartRequest
-	11, // 12: flynn.sandbox.v1.Driver.Endpoint:input_type -> flynn.sandbox.v1.EndpointRequest
-	13, // 13: flynn.sandbox.v1.Driver.Remove:input_type -> flynn.sandbox.v1.RemoveRequest
-	15, // 14: flynn.sandbox.v1.Driver.List:input_type -> flynn.sandbox.v1.ListRequest
-	5,  // 15: flynn.sandbox.v1.Driver.Capabilities:output_type -> flynn.sandbox.v1.CapabilitiesResponse
-	8,  // 16: flynn.sandbox.v1.Driver.Create:output_type -> flynn.sandbox.v1.CreateResponse
-	10, // 17: flynn.sandbox.v1.Driver.Start:output_type -> flynn.sandbox.v1.StartResponse
-	12, // 18: flynn.sandbox.v1.Driver.Endpoint:output_type -> flynn.sandbox.v1.EndpointResponse
-	14, // 19: flynn.sandbox.v1.Driver.Remove:output_type -> flynn.sandbox.v1.RemoveResponse
-	16, // 20: flynn.sandbox.v1.Driver.List:output_type -> flynn.sandbox.v1.ListResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
+	9,  // 11: flynn.sandbox.v1.Driver.Pull:input_type -> flynn.sandbox.v1.PullRequest
+	11, // 12: flynn.sandbox.v1.Driver.Start:input_type -> flynn.sandbox.v1.StartRequest
+	13, // 13: flynn.sandbox.v1.Driver.Endpoint:input_type -> flynn.sandbox.v1.EndpointRequest
+	15, // 14: flynn.sandbox.v1.Driver.Remove:input_type -> flynn.sandbox.v1.RemoveRequest
+	17, // 15: flynn.sandbox.v1.Driver.List:input_type -> flynn.sandbox.v1.ListRequest
+	5,  // 16: flynn.sandbox.v1.Driver.Capabilities:output_type -> flynn.sandbox.v1.CapabilitiesResponse
+	8,  // 17: flynn.sandbox.v1.Driver.Create:output_type -> flynn.sandbox.v1.CreateResponse
+	10, // 18: flynn.sandbox.v1.Driver.Pull:output_type -> flynn.sandbox.v1.PullResponse
+	12, // 19: flynn.sandbox.v1.Driver.Start:output_type -> flynn.sandbox.v1.StartResponse
+	14, // 20: flynn.sandbox.v1.Driver.Endpoint:output_type -> flynn.sandbox.v1.EndpointResponse
+	16, // 21: flynn.sandbox.v1.Driver.Remove:output_type -> flynn.sandbox.v1.RemoveResponse
+	18, // 22: flynn.sandbox.v1.Driver.List:output_type -> flynn.sandbox.v1.ListResponse
+	16, // [16:23] is the sub-list for method output_type
+	9,  // [9:16] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
 	9,  // [9:9] is the sub-list for extension extendee
 	0,  // [0:9] is the sub-list for field type_name
@@ -1361,7 +1462,7 @@ func file_flynn_sandbox_v1_sandbox_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_sandbox_v1_sandbox_proto_rawDesc), len(file_flynn_sandbox_v1_sandbox_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

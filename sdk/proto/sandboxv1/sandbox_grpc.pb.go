@@ -35,6 +35,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Driver_Capabilities_FullMethodName = "/flynn.sandbox.v1.Driver/Capabilities"
 	Driver_Create_FullMethodName       = "/flynn.sandbox.v1.Driver/Create"
+	Driver_Pull_FullMethodName         = "/flynn.sandbox.v1.Driver/Pull"
 	Driver_Start_FullMethodName        = "/flynn.sandbox.v1.Driver/Start"
 	Driver_Endpoint_FullMethodName     = "/flynn.sandbox.v1.Driver/Endpoint"
 	Driver_Remove_FullMethodName       = "/flynn.sandbox.v1.Driver/Remove"
@@ -51,6 +52,9 @@ type DriverClient interface {
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error)
 	// Create makes a container without starting it. A second call with the same key returns the id of the first.
 	Create(ctx context.Context, in *CreateRequest, opts ...grpc.CallOption) (*CreateResponse, error)
+	// Pull fetches an image that Create did not find, and says how far it is; the host gives it up after 15 minutes.
+	// It is optional: a driver that fetches no images answers UNIMPLEMENTED.
+	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error)
 	// Start starts a created container. Starting one that runs is not an error.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
 	// Endpoint says where the supervisor of a started container listens. It may wait until that is known.
@@ -88,6 +92,25 @@ func (c *driverClient) Create(ctx context.Context, in *CreateRequest, opts ...gr
 	}
 	return out, nil
 }
+
+func (c *driverClient) Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Driver_ServiceDesc.Streams[0], Driver_Pull_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PullRequest, PullResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_PullClient = grpc.ServerStreamingClient[PullResponse]
 
 func (c *driverClient) Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -139,6 +162,9 @@ type DriverServer interface {
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error)
 	// Create makes a container without starting it. A second call with the same key returns the id of the first.
 	Create(context.Context, *CreateRequest) (*CreateResponse, error)
+	// Pull fetches an image that Create did not find, and says how far it is; the host gives it up after 15 minutes.
+	// It is optional: a driver that fetches no images answers UNIMPLEMENTED.
+	Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error
 	// Start starts a created container. Starting one that runs is not an error.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
 	// Endpoint says where the supervisor of a started container listens. It may wait until that is known.
@@ -162,6 +188,9 @@ func (UnimplementedDriverServer) Capabilities(context.Context, *CapabilitiesRequ
 }
 func (UnimplementedDriverServer) Create(context.Context, *CreateRequest) (*CreateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Create not implemented")
+}
+func (UnimplementedDriverServer) Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error {
+	return status.Error(codes.Unimplemented, "method Pull not implemented")
 }
 func (UnimplementedDriverServer) Start(context.Context, *StartRequest) (*StartResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Start not implemented")
@@ -231,6 +260,17 @@ func _Driver_Create_Handler(srv interface{}, ctx context.Context, dec func(inter
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Driver_Pull_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PullRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DriverServer).Pull(m, &grpc.GenericServerStream[PullRequest, PullResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_PullServer = grpc.ServerStreamingServer[PullResponse]
 
 func _Driver_Start_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StartRequest)
@@ -336,6 +376,12 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Driver_List_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Pull",
+			Handler:       _Driver_Pull_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "flynn/sandbox/v1/sandbox.proto",
 }

@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"sync"
 	"time"
@@ -23,6 +25,7 @@ const (
 	endpointTimeout = time.Minute
 	removeTimeout   = time.Minute
 	listTimeout     = 30 * time.Second
+	pullTimeout     = 15 * time.Minute
 )
 
 // Bounds on what a driver says.
@@ -134,6 +137,29 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 		out.Lacks = append(out.Lacks, Lack{l.GetLimit(), kind.Text(l.GetWhy(), kind.MaxDetail)})
 	}
 	return out, nil
+}
+
+// Pull fetches an image and reports its progress, a line in a second at most.
+func (c *Client) Pull(ctx context.Context, image string, progress func(line string)) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout) // what was fetched by then does no harm
+	defer cancel()
+	stream, err := c.rpc.Pull(ctx, &sandboxv1.PullRequest{Image: image})
+	if err != nil {
+		return failed("pull an image", pullTimeout, err)
+	}
+	for last := (time.Time{}); ; {
+		r, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return failed("pull an image", pullTimeout, err)
+		}
+		if line := kind.Text(r.GetProgress(), kind.MaxName); line != "" && time.Since(last) >= time.Second {
+			progress(line)
+			last = time.Now()
+		}
+	}
 }
 
 // validID also keeps ids from being flags or paths.

@@ -46,6 +46,7 @@ var (
 	_ driver.Driver  = (*Driver)(nil)
 	_ driver.Dialed  = (*Driver)(nil)
 	_ driver.Copier  = (*Driver)(nil)
+	_ driver.Puller  = (*Driver)(nil)
 	_ plugin.Handler = (*Driver)(nil)
 )
 
@@ -238,6 +239,15 @@ func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 		r.Mounts = append(r.Mounts, &sandboxv1.Mount{Kind: kind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Bytes: m.Bytes, Alone: m.Alone})
 	}
 	return r, nil
+}
+
+// Pull implements driver.Puller. A plugin may fetch no images.
+func (d *Driver) Pull(ctx context.Context, image string, progress func(line string)) error {
+	client, err := d.now()
+	if err != nil {
+		return err
+	}
+	return d.explain(client.Pull(ctx, image, progress))
 }
 
 // Attach implements driver.Driver. Nobody calls it: supervisors of a driver.Dialed listen.

@@ -42,6 +42,7 @@ type scripted struct {
 	until    map[string]time.Time // deadlines of the calls
 	created  []*sandboxv1.CreateRequest
 	looks    func(*sandboxv1.CreateRequest)
+	pulls    []string // the progress of a pull
 }
 
 func (s *scripted) call(ctx context.Context, name string) error {
@@ -71,6 +72,15 @@ func (s *scripted) Create(ctx context.Context, r *sandboxv1.CreateRequest) (*san
 		s.looks(r)
 	}
 	return &sandboxv1.CreateResponse{Id: s.id}, s.call(ctx, "create")
+}
+
+func (s *scripted) Pull(r *sandboxv1.PullRequest, stream grpc.ServerStreamingServer[sandboxv1.PullResponse]) error {
+	for _, line := range s.pulls {
+		if err := stream.Send(&sandboxv1.PullResponse{Progress: line}); err != nil {
+			return err
+		}
+	}
+	return s.call(stream.Context(), "pull "+r.GetImage())
 }
 
 func (s *scripted) Start(ctx context.Context, _ *sandboxv1.StartRequest) (*sandboxv1.StartResponse, error) {
@@ -255,6 +265,38 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	defer cancel()
 	if err := d.Ping(short); !errors.Is(err, machine.ErrUnavailable) {
 		t.Errorf("a driver that hangs: %v", err)
+	}
+}
+
+// TestPull: the plugin's progress reaches the host, whatever the plugin says, and a plugin that fetches nothing is told apart.
+func TestPull(t *testing.T) {
+	d, s := newDriver(t, t.TempDir()), good()
+	serve(t, d, s, "r1")
+	var said []string
+	progress := func(line string) { said = append(said, line) }
+	s.pulls = []string{"", "layer 1\x00" + strings.Repeat("x", 900), "a flood", "of lines"}
+	if err := d.Pull(t.Context(), "an image", progress); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "layer 1") || len(said[0]) > 300 || strings.ContainsRune(said[0], 0) {
+		t.Errorf("progress %q", said)
+	}
+	if until := s.until["pull an image"]; until.IsZero() || until.After(time.Now().Add(time.Hour)) {
+		t.Errorf("its deadline is %v", until)
+	}
+	s.mu.Lock()
+	s.fails = status.Error(codes.Unimplemented, "this driver fetches no images")
+	s.mu.Unlock()
+	if err := d.Pull(t.Context(), "an image", progress); !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "fetches no images") {
+		t.Errorf("a plugin that fetches none: %v", err)
+	}
+	s.mu.Lock()
+	s.fails, s.hangs = nil, true
+	s.mu.Unlock()
+	given, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := d.Pull(given, "an image", progress); !errors.Is(err, machine.ErrUnavailable) {
+		t.Errorf("a plugin that hangs: %v", err)
 	}
 }
 
