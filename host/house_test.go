@@ -97,7 +97,7 @@ var inner = map[string][]string{
 	"host/sandbox/resume":   {"host/internal/selfsigned", "host/sandbox/frame", "sdk/backoff"},
 	"host/sandbox/executor": {"host/sandbox/archive", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine"},
 	"host/sandbox/spec": {
-		"host/internal/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/image", "host/sandbox/mounts",
+		"host/internal/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/driver", "host/sandbox/egress", "host/sandbox/image", "host/sandbox/mounts",
 		"host/sandbox/program",
 	},
 	"host/sandbox/container": {
