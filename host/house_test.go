@@ -70,7 +70,7 @@ var areas = []allowed{
 	{"config", []string{"message", "sandbox"}},
 	{"rows", []string{"message"}},
 	{"store", []string{"buildinfo", "message", "rows", "sandbox"}},
-	{"cluster", []string{"message", "store"}},
+	{"cluster", []string{"message", "config", "store"}},
 	{"install", nil},
 	{"policy", []string{"config", "install", "message", "rows", "store"}},
 	{"route", []string{"config", "message", "policy"}},

@@ -35,7 +35,10 @@ func runningOn(ctx context.Context, path string, getenv func(string) string) (*r
 }
 
 // runningHost is a flynn that runs; it is asked over its gateway.
-type runningHost struct{ at *config.Config }
+type runningHost struct {
+	at    *config.Config
+	hosts []string // that agreed on the last reload
+}
 
 var _ setup.Host = (*runningHost)(nil)
 
@@ -57,6 +60,7 @@ func (h *runningHost) Reload(ctx context.Context) (uint64, error) {
 	if err == nil && r.Refused != "" {
 		err = errors.New(r.Refused)
 	}
+	h.hosts = r.Hosts
 	return r.Generation, err
 }
 

@@ -194,7 +194,7 @@ func differs(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 
 	// A change reaches one after the other.
 	wants("the first that changes", idle(b, "2"), store.IdleDiffers)
-	check(t, b.Agree(t.Context()))
+	check(t, second(b.Agree(t.Context(), store.Revision{})))
 	if !must[bool](t)(a.Signaled(t.Context())) {
 		t.Error("a host that agrees no more is not told")
 	}

@@ -87,7 +87,7 @@ func follows(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	equal(t, "the other", idle(a, "d2"), store.IdleDiffers)
 
 	// A decision of a person ends it.
-	check(t, b.Agree(t.Context()))
+	check(t, second(b.Agree(t.Context(), store.Revision{})))
 	check(t, a.Follow(t.Context(), "d2", "d4", revision))
 	check(t, b.Drain(t.Context(), "b", true))
 	equal(t, "what was agreed on before a decision", idle(a, "d2"), store.IdleDiffers)
