@@ -25,7 +25,7 @@ func runningOn(ctx context.Context, path string, getenv func(string) string) (*r
 	if err != nil {
 		return nil, false, err
 	}
-	h := &runningHost{&config.Config{Gateway: g}}
+	h := &runningHost{at: &config.Config{Gateway: g}}
 	var status gateway.Status
 	err = client.Get(ctx, h.at, "/api/v1/status", &status)
 	if errors.Is(err, client.ErrNotRunning) {
