@@ -185,7 +185,7 @@ func TestAChangeThatOneHostCannotTakeIsMadeOnNone(t *testing.T) {
 	unsubscribe()
 	unchanged("beside a host that hangs")
 
-	// What was edited by hand and is refused stays in the file, and is not in force.
+	// An edit by hand that is refused stays in the file, and is not in force.
 	p.rewrite(a, "sender_sessions = 5", "sender_sessions = 6\n[telemetry]\notlp_endpoint = \"http://127.0.0.1:1/\"\n[models.fast]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_file = \"key\"")
 	p.eventually("the file is refused", func() bool {
 		_, err := a.holder.Refused()

@@ -76,7 +76,7 @@ var areas = []allowed{
 	{"route", []string{"config", "message", "policy"}},
 	{"model", []string{"config", "rows", "store"}},
 	{"plugin", []string{"config", "install", "message", "rows", "store"}},
-	{"parts", []string{"config", "install", "plugin", "policy", "store"}},
+	{"parts", []string{"cluster", "config", "install", "plugin", "policy", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "rows", "store"}},
 	{"tool", []string{"config", "message", "model", "plugin", "policy", "route", "rows", "sandbox", "store"}},
 	{"sandbox/fleet", []string{"config", "install", "message", "plugin", "rows", "sandbox", "store", "tool"}},

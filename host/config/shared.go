@@ -8,7 +8,7 @@ import (
 
 // SharedDigest returns the digest of what the hosts that share a store must have in common: all but [store], [cluster], [gateway], [plugins] and
 // the values of secrets. Paths count from the folder of the file.
-// What waits for a restart counts as it is in the file.
+// Keys that wait for a restart count as they are in the file.
 func (c *Config) SharedDigest() string {
 	if c.shared != "" {
 		return c.shared

@@ -138,7 +138,7 @@ func (k *Keeper) Agree(ctx context.Context, p config.Proposal) (config.Agreed, e
 }
 
 // errUnknown is the error of a change of which nobody knows yet whether the hosts have agreed on it.
-var errUnknown = errors.New("the database does not tell whether the hosts agree; flynn cluster status shows it when it is back, and each host takes what was agreed on")
+var errUnknown = errors.New("it is not known whether the hosts agree, because the database does not answer; flynn cluster status shows it when it is back, and each host takes what was agreed on")
 
 // revisionOf returns the revision that a change is.
 func revisionOf(p config.Proposal) (r store.Revision, err error) {

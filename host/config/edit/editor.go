@@ -54,7 +54,7 @@ type Editor struct {
 // NewEditor returns an Editor.
 func NewEditor(c EditorConfig) *Editor { return &Editor{c, make(chan struct{}, 1)} }
 
-// InHost returns the Editor of the flynn that runs with what a holder holds. What c says of the running flynn is set here, but
+// InHost returns the Editor of the flynn that runs with what a holder holds. All that c says of the running flynn is set here, but
 // for Restart.
 func InHost(h *config.Holder, c EditorConfig) *Editor {
 	c.Path, c.InForce, c.Put, c.Restartable = h.Path(), h.Current, h.Put, h.Restartable
