@@ -16,7 +16,8 @@ func (t *Text) Carry(before, after config.SharedPart) error {
 }
 
 func (t *Text) carry(at []string, before, after map[string]any) error {
-	names := maps.Clone(before)
+	names := map[string]any{}
+	maps.Copy(names, before)
 	maps.Copy(names, after)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, had := before[name]
