@@ -60,7 +60,8 @@ func TestTwentyEditors(t *testing.T) {
 				return err
 			}
 			e := edit.NewEditor(edit.EditorConfig{Path: path, Getenv: os.Getenv, Checks: Checks(), Reload: func(ctx context.Context) (uint64, error) {
-				return subjects.Reloads.Reload(ctx, "web:owner")
+				out, err := subjects.Reloads.Reload(ctx, "web:owner")
+				return out.Generation, err
 			}})
 			_, err = e.Apply(t.Context(), edit.Author{}, f)
 			return err

@@ -62,13 +62,13 @@ func (h *Host) backend() gateway.Backend {
 func (h *Host) status() backend.Status {
 	return backend.Status{
 		Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: providers{h},
-		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Member: h.member, Parts: h.parts, Halt: h.kill, Log: h.log,
+		Policies: backend.Policies{Engine: h.policies, Store: h.store}, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Member: h.member, InStep: []backend.Lacking{h.agreement, h.parts}, Halt: h.kill, Log: h.log,
 		Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
 	}
 }
 
 func (h *Host) cluster() backend.Cluster {
-	return backend.Cluster{Store: h.store, Parts: h.parts, Peers: h.peers, Log: h.log}
+	return backend.Cluster{Store: h.store, Parts: h.parts, Configuration: h.agreement, Peers: h.peers, Log: h.log}
 }
 
 func (h *Host) usage() backend.Usage {

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/cluster"
+	"github.com/flynnhost/flynn/host/cluster/agreement"
 	"github.com/flynnhost/flynn/host/cluster/peers"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
@@ -104,6 +105,7 @@ type Host struct {
 	uptake    *cluster.Uptake
 	peers     *peers.Network
 	parts     *parts.Keeper
+	agreement *agreement.Keeper // on the configuration, with other hosts
 	files     *attachments.Files
 	tools     *provider.Set
 	agents    *assemble.Assembler

@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -92,13 +91,9 @@ func TestHostsAreShownAndRemoved(t *testing.T) {
 	}
 
 	// Another configuration, in the file of one host.
-	text, err := os.ReadFile(a.holder.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.holder.Path(), append(text, "[limits]\nsender_sessions = 7\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	a.stop()
+	p.more = "[limits]\nsender_sessions = 7\n"
+	a = p.start("a")
 	p.eventually("the first gets no work", func() bool {
 		h := hosts()["a"]
 		return h.Idle == "differs" && h.Differs && h.Tasks+h.Conversations == 0
@@ -116,7 +111,10 @@ func TestHostsAreShownAndRemoved(t *testing.T) {
 	if err := of(a).AcceptConfiguration(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.eventually("the second gets no work", func() bool { h := hosts(); return h["a"].Idle == "" && h["b"].Idle == "differs" && h["a"].Tasks == 3 })
+	p.eventually("the second has it as well", func() bool {
+		h := hosts()
+		return h["a"].Idle == "" && h["b"].Idle == "" && b.current.Config().Limits.SenderSessions == 7
+	})
 
 	a.stop()
 	p.eventually("the first is dead", func() bool { return !hosts()["a"].Alive })

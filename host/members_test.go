@@ -42,6 +42,7 @@ type pair struct {
 	// dirs are the folders of the hosts, if they are to find them again when they are started again, and before prepares one.
 	dirs   map[string]string
 	before func(dir string)
+	keep   bool                                         // the files of hosts that are started again
 	wrap   func(name string, s store.Store) store.Store // of a host's store
 }
 
@@ -99,6 +100,13 @@ func (l *lease) Claim(ctx context.Context, key store.OwnerKey) (store.Owner, err
 		return store.Owner{}, err
 	}
 	return l.Store.Claim(ctx, key)
+}
+
+func (l *lease) Standing(ctx context.Context) (store.Standing, error) {
+	if err := l.wait(ctx); err != nil {
+		return store.Standing{}, err
+	}
+	return l.Store.Standing(ctx)
 }
 
 func (l *lease) Leave(ctx context.Context) error {
@@ -218,8 +226,10 @@ func (p *pair) start(name string) *member {
 	text := "[store]\ndir = \"" + dir + "/s\"\n" + shared + "[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n" +
 		"[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"" + p.model.URL + "\"\n" +
 		"[access]\nmode = \"open\"\nrate_per_minute = 10_000\nunknown_rate_per_minute = 10_000\nowners = [\"irc:ann\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\ntrust_senders = true\n" + p.more
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
+	if _, err := os.Stat(path); !p.keep || err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 	m := &member{lease: &lease{}, ended: map[string]int{}, over: make(chan struct{})}
 	ready := make(chan struct{})

@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/notice"
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/cluster"
+	"github.com/flynnhost/flynn/host/cluster/agreement"
 	"github.com/flynnhost/flynn/host/cluster/peers"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/config/edit"
@@ -80,6 +81,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	address, fingerprint := h.peers.Self()
 	h.member = cluster.New(cluster.Config{Owners: h.store, Version: h.version, Peer: address, Fingerprint: fingerprint, Log: h.log})
 	h.editor = edit.InHost(h.holder, edit.EditorConfig{Getenv: h.getenv, Checks: Checks(), Restart: h.restart, Recorder: backend.Edits{Store: h.store}, Log: h.log})
+	if h.agreement, err = agreement.Open(ctx, agreement.Config{Store: h.store, Holder: h.holder, Editor: h.editor, Log: h.log}); err != nil {
+		return err
+	}
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
 	}
@@ -207,7 +211,7 @@ func (h *Host) wire(c *config.Config) {
 	})
 	h.kill.Govern(h.runner)
 	h.parts = parts.New(parts.Config{Store: h.store, Member: h.member, Listens: func() string { return h.gateway.Addr().String() }, Current: h.current.Config, Policies: h.policies, Log: h.log})
-	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals, h.parts, h.files}, Bounds: &h.current, Log: h.log})
+	h.uptake = cluster.NewUptake(cluster.UptakeConfig{Member: h.member, Turns: h.runner, Replies: h.outbox, Sandboxes: h.fleet, Memory: []cluster.Memory{h.kill, h.pairings, h.signIns, h.approvals, h.parts, h.files, h.agreement}, Bounds: &h.current, Log: h.log})
 	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
 		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Files: h.fleet, Quota: h.fleet.Quota(), Media: h.files,

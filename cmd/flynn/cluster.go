@@ -38,8 +38,8 @@ func clusterCommand() *cli.Command {
 			},
 			{
 				Name: "accept", Usage: "make the configuration, policies and plugins of this host those that all hosts agree on",
-				Description: "Hosts that have others get no work until they have the same. To change something on all hosts, change it on one of them, run this\n" +
-					"there, and then change the others one after the other.",
+				Description: "The other hosts take them. One that cannot gets no work until it has the same, and flynn status on it says why. A change at one host\n" +
+					"reaches all without this; it is for hosts that differ already.",
 				Action: onCluster(acceptConfiguration),
 			},
 		},
@@ -145,5 +145,5 @@ func acceptConfiguration(ctx context.Context, _ *cli.Command, c *config.Config, 
 	if err := client.Ask(ctx, c, http.MethodPost, "/api/v1/cluster/configuration", nil, nil); err != nil {
 		return err
 	}
-	return out.success(map[string]any{"accepted": true}, "%s", "what this host runs with is what all agree on; those that have something else get no work")
+	return out.success(map[string]any{"accepted": true}, "%s", "what this host runs with is what all agree on; the others take it, and one that cannot gets no work")
 }

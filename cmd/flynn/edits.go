@@ -19,6 +19,8 @@ type edited struct {
 	// Running reports whether a flynn runs on the file; then Generation is the one in force.
 	Running    bool   `json:"running"`
 	Generation uint64 `json:"generation,omitempty"`
+	// Hosts are those that have agreed on it and put it in force, where several share a database.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 func dryRunFlag() cli.Flag {
@@ -67,6 +69,9 @@ func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success str
 	e.Generation = made.Generation
 	if e.Running = ok; !ok {
 		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
+	}
+	if e.Hosts = running.hosts; len(e.Hosts) > 1 {
+		return o.success(e, "%s It is in force on all hosts that run: %s.", success, cell(strings.Join(e.Hosts, ", ")))
 	}
 	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
 }

@@ -25,7 +25,7 @@ func runningOn(ctx context.Context, path string, getenv func(string) string) (*r
 	if err != nil {
 		return nil, false, err
 	}
-	h := &runningHost{&config.Config{Gateway: g}}
+	h := &runningHost{at: &config.Config{Gateway: g}}
 	var status gateway.Status
 	err = client.Get(ctx, h.at, "/api/v1/status", &status)
 	if errors.Is(err, client.ErrNotRunning) {
@@ -35,7 +35,10 @@ func runningOn(ctx context.Context, path string, getenv func(string) string) (*r
 }
 
 // runningHost is a flynn that runs; it is asked over its gateway.
-type runningHost struct{ at *config.Config }
+type runningHost struct {
+	at    *config.Config
+	hosts []string // that agreed on the last reload
+}
 
 var _ setup.Host = (*runningHost)(nil)
 
@@ -57,6 +60,7 @@ func (h *runningHost) Reload(ctx context.Context) (uint64, error) {
 	if err == nil && r.Refused != "" {
 		err = errors.New(r.Refused)
 	}
+	h.hosts = r.Hosts
 	return r.Generation, err
 }
 

@@ -51,13 +51,21 @@ type Config struct {
 	Owners store.Owners
 	// Term, Every and Reach are those above when zero.
 	Term, Every, Reach time.Duration
-	// Address, Version and Digests are told to other hosts.
-	Address, Version, Digests string
+	// Version and Runs are told to other hosts.
+	Version string
+	Runs
 	// Peer and Fingerprint are where this host listens for others, and how it proves itself; see store.Lease.
 	Peer, Fingerprint string
 	Log               *slog.Logger
 	// Now returns the time of a clock that is never set, and that goes on while the machine is suspended; nil is that of package uptime.
 	Now func() time.Time
+}
+
+// Runs is what a host tells of itself: its address, the digests of what it runs with, the one of its configuration as far as it concerns all hosts,
+// and the revision of that.
+type Runs struct {
+	Address, Digests, Shared string
+	Revision                 int64
 }
 
 // Member is a host among others that share its store. It is safe for concurrent use.

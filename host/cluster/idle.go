@@ -28,10 +28,17 @@ var nextStep = map[store.Idle]string{
 }
 
 // Tell sets what the host says of itself from the next renewal on.
-func (m *Member) Tell(address, digests string) {
+func (m *Member) Tell(r Runs) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cfg.Address, m.cfg.Digests = address, digests
+	if m.cfg.Runs == r {
+		return
+	}
+	m.cfg.Runs = r
+	select {
+	case m.wanted <- struct{}{}: // at once
+	default:
+	}
 }
 
 // Idle says why the host gets no keys; it is empty if it gets them.

@@ -85,7 +85,7 @@ func (m *Member) lease(counts []store.Count) store.Lease {
 	m.counts = append(m.counts, counts...)
 	m.counts = m.counts[max(0, len(m.counts)-manyCounts):]
 	return store.Lease{
-		Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests,
+		Term: m.cfg.Term, Reach: m.reach, Address: m.cfg.Address, Version: m.cfg.Version, Digests: m.cfg.Digests, Shared: m.cfg.Shared, Revision: m.cfg.Revision,
 		Peer: m.cfg.Peer, Fingerprint: m.cfg.Fingerprint, Heard: slices.Clone(m.heard), Counts: slices.Clone(m.counts),
 	}
 }

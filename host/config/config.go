@@ -71,7 +71,12 @@ type Config struct {
 	Renamed []Error `toml:"-"`
 	// Waiting are the keys that have another value in the file, which is in force after a restart.
 	Waiting []Waiting `toml:"-"`
-	lines   *positions
+	// Revision is the last that this host has taken of those that the hosts that share a store agree on, and Hosts are the ones with which it
+	// came in force; they are empty if it concerns this host alone.
+	Revision int64    `toml:"-"`
+	Hosts    []string `toml:"-"`
+	shared   string   // the digest of what concerns all hosts of the file, where something of it waits for a restart
+	lines    *positions
 }
 
 // Sandbox describes the containers that tools run in.

@@ -21,7 +21,7 @@ type Stage func(ctx context.Context, old, new *Config) (commit, rollback func(),
 
 // Holder keeps the configuration of a running process. Load makes a generation; a reload makes the next one in four steps:
 // validate the file, stage every subscriber, apply (swap Current, commit), confirm (keep a last good copy).
-// A failure in the first two leaves everything as it was.
+// A failure in the first two leaves everything as it was. Hosts that share a store agree between them; see Group.
 type Holder struct {
 	path   string
 	getenv func(string) string
@@ -36,6 +36,7 @@ type Holder struct {
 	seen string
 	// refused is why the file was refused when it was last tried; nil if it is in force.
 	refused error
+	group   Group // of hosts that share a store; may be nil
 }
 
 // NewHolder loads the file at path as generation 1. Its error is that of Load; the checks belong to every load.
@@ -88,24 +89,53 @@ func (h *Holder) Reload(ctx context.Context) error {
 	defer h.mu.Unlock()
 	old := h.Current()
 	src, err := readFile(h.path)
-	if err != nil {
-		return h.kept(old, err)
+	if err == nil {
+		h.seen = digest(src)
+		err = h.put(ctx, src, h.propose, nil)
 	}
-	h.seen = digest(src)
+	if err != nil {
+		h.refused = err
+		return h.stays(old, err)
+	}
+	return nil
+}
+
+// put puts a text in force. When it is prepared, agree may still prevent that, and write writes the file, unless it is nil; h.mu is held.
+func (h *Holder) put(ctx context.Context, src []byte, agree func(context.Context, Proposal) (Agreed, error), write func() error) (err error) {
+	old := h.Current()
 	cfg, err := parse(h.path, src, h.getenv, h.checks...)
 	if err != nil {
-		return h.kept(old, err)
+		return err
 	}
 	if err := RestartNeeded(old, cfg); err != nil {
-		return h.kept(old, err)
+		return err
 	}
 	keepStart(old, cfg)
 	cfg.Generation = old.Generation + 1
-	commits, err := h.stage(ctx, old, cfg)
+	commits, rollback, err := h.stage(ctx, old, cfg)
 	if err != nil {
-		return h.kept(old, err)
+		return err
 	}
-	h.refused = nil
+	p := Proposal{Old: old, New: cfg, After: src}
+	if h.group != nil {
+		p.Before = h.text()
+	}
+	agreed, err := agree(ctx, p)
+	if err == nil && write != nil {
+		tried := h.seen
+		h.seen = digest(src)
+		if err = write(); err != nil {
+			h.seen = tried
+		}
+	}
+	if err != nil {
+		rollback()
+		return err
+	}
+	cfg.Revision, cfg.Hosts = agreed.Revision, agreed.Hosts
+	if h.seen == cfg.Digest {
+		h.refused = nil
+	}
 	h.current.Store(cfg)
 	for _, commit := range commits {
 		commit()
@@ -126,36 +156,38 @@ func (h *Holder) warn(cfg *Config) {
 	}
 }
 
-func (h *Holder) kept(old *Config, err error) error {
-	h.refused = err
+func (h *Holder) stays(old *Config, err error) error {
 	return fmt.Errorf("reload %s: generation %d stays in force: %w", h.path, old.Generation, err)
 }
 
-// stage runs all stages, or undoes those that ran when one fails.
-func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(), err error) {
+// stage runs all stages, or undoes those that ran when one fails. It returns what puts them in force, and what undoes them.
+func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(), rollback func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
 	var rollbacks []func()
-	defer func() {
-		if err != nil {
-			for _, rollback := range slices.Backward(rollbacks) {
-				rollback()
-			}
+	rollback = func() {
+		for _, undo := range slices.Backward(rollbacks) {
+			undo()
 		}
-	}()
+	}
 	for _, stage := range h.stages {
-		commit, rollback, err := (*stage)(ctx, old, new)
+		commit, undo, err := (*stage)(ctx, old, new)
 		if err != nil {
-			return nil, err
+			rollback()
+			return nil, nil, err
 		}
 		if commit != nil {
 			commits = append(commits, commit)
 		}
-		if rollback != nil {
-			rollbacks = append(rollbacks, rollback)
+		if undo != nil {
+			rollbacks = append(rollbacks, undo)
 		}
 	}
-	return commits, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		rollback()
+		return nil, nil, err
+	}
+	return commits, rollback, nil
 }
 
 // confirm keeps copies of the configuration in force. src is its text; nil if it is not that of the file any more. A failure is only logged:

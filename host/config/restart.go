@@ -84,6 +84,7 @@ type Waiting struct {
 
 // keepStart has a configuration run on with what is read at the start alone, and notes what waits for the next one.
 func keepStart(old, next *Config) {
+	next.shared = next.SharedDigest()
 	for _, k := range startKeys() {
 		if k.same(old, next) {
 			continue

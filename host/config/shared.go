@@ -8,7 +8,11 @@ import (
 
 // SharedDigest returns the digest of what the hosts that share a store must have in common: all but [store], [cluster], [gateway], [plugins] and
 // the values of secrets. Paths count from the folder of the file.
+// Keys that wait for a restart count as they are in the file.
 func (c *Config) SharedDigest() string {
+	if c.shared != "" {
+		return c.shared
+	}
 	shared := *c
 	shared.Store, shared.Cluster, shared.Gateway, shared.Plugins = Store{MaxAgeHours: c.Store.MaxAgeHours}, Cluster{}, Gateway{}, Plugins{}
 	var text bytes.Buffer

@@ -126,6 +126,8 @@ type ConfigurationEdited struct {
 	Generation uint64 `json:"generation"`
 	Version    string `json:"version"`
 	Difference string `json:"difference"`
+	// Hosts are those that have agreed on it, if several share the store and it concerns all.
+	Hosts []string `json:"hosts,omitempty" doc:"Those that have agreed on it and put it in force, where several share a database"`
 	// Restarting is set if the edit is in force after the restart that has begun.
 	Restarting *Restarting `json:"restarting,omitempty"`
 }

@@ -15,6 +15,8 @@ func NotEdited(err error) error {
 	var wrong *edit.WrongError
 	var file *edit.FileError
 	switch {
+	case errors.Is(err, store.ErrConflict):
+		return store.Conflict(err.Error())
 	case errors.As(err, &wrong):
 		return &NotApplied{Problems: ProblemsOf(wrong.Err, wrong.Text)}
 	case errors.As(err, &file):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 )
 
@@ -14,14 +15,14 @@ type reloads struct {
 	refuses    error
 }
 
-func (r *reloads) Reload(ctx context.Context, _ string) (uint64, error) {
+func (r *reloads) Reload(ctx context.Context, _ string) (gateway.Reloaded, error) {
 	if _, ok := ctx.Deadline(); !ok {
-		return 0, errors.New("the reload has no deadline")
+		return gateway.Reloaded{}, errors.New("the reload has no deadline")
 	}
 	if r.refuses == nil {
 		r.generation++
 	}
-	return r.generation, r.refuses
+	return gateway.Reloaded{Generation: r.generation}, r.refuses
 }
 
 func TestReloadOverHTTP(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
@@ -17,15 +18,19 @@ import (
 
 // Tell has the other hosts told where this one listens and what it runs with.
 func (k *Keeper) Tell() {
-	if k.cfg.Store.Shared() {
-		k.cfg.Member.Tell(k.cfg.Listens(), k.digests())
+	if !k.cfg.Store.Shared() {
+		return
 	}
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	cfg := k.cfg.Current()
+	k.cfg.Member.Tell(cluster.Runs{Address: k.cfg.Listens(), Digests: k.digests(cfg), Shared: cfg.SharedDigest(), Revision: cfg.Revision})
 }
 
 // tell is Tell after a look. If this host has all parts, and nothing but them has changed since it told its digests, those of now take the place of
 // the ones that it agreed on before.
 func (k *Keeper) tell(ctx context.Context, s *survey, complete bool) error {
-	digests := k.digests()
+	digests := k.digests(k.cfg.Current())
 	if m := &s.memory; complete && m.Config == k.cfg.Current().SharedDigest() && k.inForce() {
 		if m.Revision != s.revision {
 			if err := k.cfg.Store.Follow(ctx, m.Digests, digests, s.revision); err != nil {
@@ -34,7 +39,7 @@ func (k *Keeper) tell(ctx context.Context, s *survey, complete bool) error {
 		}
 		m.Digests, m.Revision = digests, s.revision
 	}
-	k.cfg.Member.Tell(k.cfg.Listens(), digests)
+	k.Tell()
 	return nil
 }
 
@@ -56,9 +61,8 @@ func (k *Keeper) inForce() bool {
 }
 
 // digests returns the digest of all that hosts which share a store must have in common: the configuration, the policies in force and the plugins
-// that it names.
-func (k *Keeper) digests() string {
-	cfg := k.cfg.Current()
+// that it names. The policies in force are those of cfg or of a later one.
+func (k *Keeper) digests(cfg *config.Config) string {
 	parts := []string{cfg.SharedDigest()}
 	named := map[string]bool{} // policies that people have installed or given a path
 	locked, err := configured.Store(cfg).List()

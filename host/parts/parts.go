@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/cluster"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/install/digest"
 	"github.com/flynnhost/flynn/host/install/folder"
@@ -34,11 +35,10 @@ type Config struct {
 	Store interface {
 		store.Parts
 		store.Blobs
-		Agree(ctx context.Context) error
 		Shared() bool
 	}
 	Member interface {
-		Tell(address, digests string)
+		Tell(r cluster.Runs)
 	}
 	Listens  func() string // the address of the gateway
 	Current  func() *config.Config
@@ -54,6 +54,8 @@ type Keeper struct {
 	mu     sync.Mutex // held by a look
 	failed map[key]failure
 	heals  time.Time // when the blobs are looked for next
+
+	telling sync.Mutex // held while the member is told
 
 	shown sync.Mutex
 	lacks []string // guarded by shown
@@ -220,7 +222,7 @@ func (k *Keeper) look(ctx context.Context) (again bool, err error) {
 	before := s.memory
 	s.memory.Parts = maps.Clone(s.memory.Parts)
 	if shared := k.cfg.Current().SharedDigest(); s.memory.Config != shared {
-		s.memory.Config, s.memory.Digests, s.memory.Revision = shared, k.digests(), none
+		s.memory.Config, s.memory.Digests, s.memory.Revision = shared, k.digests(k.cfg.Current()), none
 	}
 	var lacks []string
 	var wrong []error
@@ -433,7 +435,7 @@ func (k *Keeper) heal(ctx context.Context, s *survey, id key, here *body) error 
 	return k.upload(ctx, s, id, here)
 }
 
-// Accept makes the policies and plugins of this host, and its configuration, those of all.
+// Accept makes the policies and plugins of this host those of all.
 func (k *Keeper) Accept(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -451,8 +453,5 @@ func (k *Keeper) Accept(ctx context.Context) error {
 		}
 		wrong = append(wrong, err)
 	}
-	if err := errors.Join(append(wrong, k.remember(s.memory, before))...); err != nil {
-		return err
-	}
-	return k.cfg.Store.Agree(ctx)
+	return errors.Join(append(wrong, k.remember(s.memory, before))...)
 }

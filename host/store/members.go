@@ -57,9 +57,10 @@ type Members interface {
 	// Drain keeps a host from getting keys, or lets it get them again. It lasts until it is undone, through all starts. It
 	// returns ErrNotFound if there is no such host.
 	Drain(ctx context.Context, host string, drained bool) error
-	// Agree makes the digests that this host has told those of all hosts. The hosts agree by themselves on the digests of the one that starts
-	// while no other is alive, and follow the last one that is alive.
-	Agree(ctx context.Context) error
+	// Agree makes the digests that this host has told those of all hosts, and what it has of the configuration a Revision that is agreed on; it
+	// returns the number of that. The hosts agree by themselves on the digests of the one that starts while no other is alive, and follow the
+	// last one that is alive.
+	Agree(ctx context.Context, r Revision) (revision int64, err error)
 	// Remove forgets a host and gives up its keys. It returns ErrNotFound if there is no such host, and ErrOwned if it is alive.
 	Remove(ctx context.Context, host string) error
 }

@@ -101,6 +101,9 @@ type Lease struct {
 	Reach time.Duration
 	// Address, Version and Digests say where other hosts reach it, and what it runs.
 	Address, Version, Digests string
+	// Shared is the digest of its configuration, as far as it concerns all hosts, and Revision the one that it has taken.
+	Shared   string
+	Revision int64
 	// Peer is where the host listens for others, and Fingerprint that of the key with which this incarnation of it proves itself to them; both
 	// are empty if it does not listen.
 	Peer, Fingerprint string
@@ -128,7 +131,7 @@ type Renewal struct {
 	// Idle says why the host gets no new keys; it must release those that it has as its work for them ends.
 	Idle Idle
 	// Control grows with each change that all hosts must learn of: the kill switch, pairings, sign-ins, elevated mode,
-	// answers to requests for approval, parts, and files that a host wants.
+	// answers to requests for approval, parts, revisions of the configuration, and files that a host wants.
 	Control int64
 	// Signals are those that have not been heard, oldest first.
 	Signals []Signal

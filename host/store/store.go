@@ -87,6 +87,7 @@ type Store interface {
 	Owners
 	SandboxRecords
 	Parts
+	Revisions
 	Blobs
 	WantedFiles
 	Pruning

@@ -32,7 +32,7 @@ func (s Settings) EditConfiguration(ctx context.Context, e gateway.Configuration
 		return gateway.ConfigurationEdited{}, gateway.NotEdited(err)
 	}
 	edited := gateway.ConfigurationEdited{
-		Generation: m.Generation, Version: config.DigestOf(m.After), Difference: difference(s.Editor.Path, m.Before, m.After),
+		Generation: m.Generation, Version: config.DigestOf(m.After), Difference: difference(s.Editor.Path, m.Before, m.After), Hosts: m.Hosts,
 	}
 	if e.Restart {
 		next, err := config.LoadAs(s.Editor.Path, m.After, s.Editor.Getenv, s.Editor.Checks...)

@@ -28,6 +28,10 @@ type EditorConfig struct {
 	Checks []config.Check
 	// Reload has the flynn that runs on the file take it up; nil while none runs.
 	Reload Reload
+	// Put puts a text in force that write writes; nil outside of the flynn that runs, which has Reload for it.
+	Put func(ctx context.Context, text []byte, write func() error) error
+	// Restartable returns an error for a text that must not come in force by a restart; it may be nil.
+	Restartable func(ctx context.Context, text []byte) error
 	// InForce is the configuration in force; nil outside of the flynn that runs. With it, texts that were replaced are kept.
 	InForce func() *config.Config
 	// Restart begins to start the running flynn again, with the file. It brings back the text before if that fails. Nil outside of it.
@@ -50,9 +54,10 @@ type Editor struct {
 // NewEditor returns an Editor.
 func NewEditor(c EditorConfig) *Editor { return &Editor{c, make(chan struct{}, 1)} }
 
-// InHost returns the Editor of the flynn that runs with what a holder holds. Path, Reload and InForce of c are set here.
+// InHost returns the Editor of the flynn that runs with what a holder holds. All that c says of the running flynn is set here, but
+// for Restart.
 func InHost(h *config.Holder, c EditorConfig) *Editor {
-	c.Path, c.InForce = h.Path(), h.Current
+	c.Path, c.InForce, c.Put, c.Restartable = h.Path(), h.Current, h.Put, h.Restartable
 	c.Reload = func(ctx context.Context) (uint64, error) {
 		err := h.Reload(ctx)
 		return h.Current().Generation, err
@@ -64,6 +69,7 @@ func InHost(h *config.Holder, c EditorConfig) *Editor {
 type Made struct {
 	Generation    uint64 // 0 if no flynn runs
 	Before, After []byte
+	Hosts         []string // that agreed on it, if they share a store
 }
 
 // WrongError is the error of an edit after which the file would not load, or which the running flynn refuses. Err may quote Text.
@@ -179,10 +185,13 @@ func (e *Editor) apply(ctx context.Context, a Author, f *File) (m Made, err erro
 	if f.info != nil && f.Diff() == "" {
 		return m, nil
 	}
+	ctx = context.WithoutCancel(ctx)
+	if e.Put != nil {
+		return e.put(ctx, a, f, m)
+	}
 	if err := e.save(f); err != nil || e.Reload == nil {
 		return m, err
 	}
-	ctx = context.WithoutCancel(ctx)
 	m.Generation, err = e.Reload(ctx)
 	if err == nil {
 		err = e.taken(f)
@@ -194,9 +203,57 @@ func (e *Editor) apply(ctx context.Context, a Author, f *File) (m Made, err erro
 	return m, nil
 }
 
+// put has the text taken up, which writes the file when nothing can prevent it any more.
+func (e *Editor) put(ctx context.Context, a Author, f *File, m Made) (Made, error) {
+	if err := e.check(f); err != nil {
+		return m, &WrongError{err, f.Bytes()}
+	}
+	if err := e.Put(ctx, f.Bytes(), func() error { return e.write(f) }); err != nil {
+		if errors.As(err, new(*FileError)) {
+			return m, err
+		}
+		return m, &WrongError{fmt.Errorf("%s is as before, because %w: %w", e.Path, ErrRefused, err), f.Bytes()}
+	}
+	now := e.InForce()
+	m.Generation, m.Hosts = now.Generation, now.Hosts
+	e.Record(ctx, a, m.Generation)
+	return m, nil
+}
+
+// Carry has put put in force what a change of the shared part makes of the file; a nil before is what the file has.
+func (e *Editor) Carry(ctx context.Context, before *config.SharedPart, after config.SharedPart, put func(text []byte, write func() error) error) error {
+	return e.alone(ctx, func() error {
+		f, err := Open(e.Path)
+		if err != nil {
+			return &FileError{err}
+		}
+		if before == nil {
+			own, err := config.SharedPartOf(f.before)
+			if err != nil {
+				return err
+			}
+			before = &own
+		}
+		if err := f.Carry(*before, after); err != nil {
+			return fmt.Errorf("edit %s: %w", e.Path, err)
+		}
+		return put(f.Bytes(), func() error {
+			if f.Diff() == "" {
+				return nil
+			}
+			return e.write(f)
+		})
+	})
+}
+
 // applyAndRestart writes the file and begins the restart.
 func (e *Editor) applyAndRestart(ctx context.Context, a Author, f *File) (Made, error) {
 	m := e.made(f)
+	if e.Restartable != nil {
+		if err := e.Restartable(ctx, f.Bytes()); err != nil {
+			return m, &WrongError{err, f.Bytes()}
+		}
+	}
 	if err := e.save(f); err != nil {
 		return m, err
 	}
@@ -221,6 +278,11 @@ func (e *Editor) save(f *File) error {
 	if err := e.check(f); err != nil {
 		return &WrongError{err, f.Bytes()}
 	}
+	return e.write(f)
+}
+
+// write writes a text that was checked.
+func (e *Editor) write(f *File) error {
 	if err := e.keep(f); err != nil {
 		return asFile(err)
 	}

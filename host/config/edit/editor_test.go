@@ -98,8 +98,15 @@ func TestByHandMeanwhile(t *testing.T) {
 				return profile("full")(f, c)
 			}
 		},
+		"before it is written, when it is prepared": func(t *testing.T, path string) (*Editor, func(*File, *config.Config) error) {
+			return running(t, path, func() error {
+				byHand(t, path, theirs)
+				return nil
+			}), profile("full")
+		},
 		"before it is loaded": func(t *testing.T, path string) (*Editor, func(*File, *config.Config) error) {
 			e := running(t, path, func() error { return nil })
+			e.Put = nil // as the editor of a command
 			reload := e.Reload
 			e.Reload = func(ctx context.Context) (uint64, error) {
 				byHand(t, path, theirs)
@@ -108,10 +115,12 @@ func TestByHandMeanwhile(t *testing.T) {
 			return e, profile("full")
 		},
 		"before it is undone": func(t *testing.T, path string) (*Editor, func(*File, *config.Config) error) {
-			return running(t, path, func() error {
+			e := running(t, path, func() error {
 				byHand(t, path, theirs)
 				return errors.New("refused")
-			}), profile("full")
+			})
+			e.Put = nil // as the editor of a command
+			return e, profile("full")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

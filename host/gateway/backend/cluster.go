@@ -13,15 +13,19 @@ import (
 // Cluster are the hosts that share a store.
 type Cluster struct {
 	Store store.Owners
-	Parts interface {
-		// Accept makes what this host runs with what the hosts agree on.
-		Accept(ctx context.Context) error
-	}
-	Peers interface {
+	// Parts are the policies and plugins, and Configuration is the rest of what this host runs with.
+	Parts, Configuration Accepting
+	Peers                interface {
 		// Reach reports whether a host was reached when it was looked at last, at an address, and what the problem was.
 		Reach(host string) (address, problem string, known bool)
 	}
 	Log *slog.Logger
+}
+
+// Accepting is what hosts agree on.
+type Accepting interface {
+	// Accept makes what this host has of it what the hosts agree on.
+	Accept(ctx context.Context) error
 }
 
 var _ gateway.Cluster = Cluster{}
@@ -116,5 +120,8 @@ func (c Cluster) AcceptConfiguration(ctx context.Context) error {
 	if err := c.shared(); err != nil {
 		return err
 	}
-	return c.Parts.Accept(ctx)
+	if err := c.Parts.Accept(ctx); err != nil {
+		return err
+	}
+	return c.Configuration.Accept(ctx)
 }

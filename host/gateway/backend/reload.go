@@ -21,7 +21,7 @@ var _ gateway.Reloader = Reload{}
 
 // Reload implements gateway.Reloader. The reload continues when the client has gone: half of one is none. It does not wait for edits, of which
 // one may be a command's that asks for it.
-func (r Reload) Reload(ctx context.Context, by string) (uint64, error) {
+func (r Reload) Reload(ctx context.Context, by string) (gateway.Reloaded, error) {
 	ctx = context.WithoutCancel(ctx)
 	before := r.Holder.Current().Digest
 	err := r.Holder.Reload(ctx)
@@ -29,7 +29,11 @@ func (r Reload) Reload(ctx context.Context, by string) (uint64, error) {
 	if err == nil && now.Digest != before {
 		r.Editor.Record(ctx, edit.Author{By: by, What: "reload the file"}, now.Generation)
 	}
-	return now.Generation, err
+	out := gateway.Reloaded{Generation: now.Generation}
+	if err == nil {
+		out.Hosts = now.Hosts
+	}
+	return out, err
 }
 
 // Edits records edits of flynn.toml in the audit log.

@@ -57,10 +57,7 @@ type Status struct {
 		// Idle says why this host gets no work of those that share its store.
 		Idle() store.Idle
 	}
-	Parts interface {
-		// Lacks says what this host does not have of the policies and plugins that the hosts agree on.
-		Lacks() []string
-	}
+	InStep  []Lacking
 	Halt    interface{ State() turnlog.Halt }
 	Queue   interface{ Queued() int }
 	Turns   interface{ RunningTurns() int }
@@ -69,6 +66,12 @@ type Status struct {
 	}
 	Logs gateway.Logs
 	Log  *slog.Logger
+}
+
+// Lacking is what hosts that share a store agree on.
+type Lacking interface {
+	// Lacks says what this host does not have of it.
+	Lacks() []string
 }
 
 // Providers are the plugins that offer tools.
@@ -251,8 +254,10 @@ func (s Status) warnings(c *config.Config) []string {
 		out = append(out, "This host gets no work: its configuration, policies or plugins differ from what the hosts that share the store agree on. "+
 			"Give it those of the others, or run flynn cluster accept on it.")
 	}
-	for _, l := range s.Parts.Lacks() {
-		out = append(out, "Not in step with the other hosts: "+l+".")
+	for _, part := range s.InStep {
+		for _, l := range part.Lacks() {
+			out = append(out, "Not in step with the other hosts: "+l+".")
+		}
 	}
 	if !c.Sandbox.Enabled {
 		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")

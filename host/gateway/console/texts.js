@@ -586,6 +586,7 @@ export const texts = {
     readOnly: "The file cannot be edited here:",
     whyRefused: "The file on disk is refused, and the configuration before stays in force:",
     saved: "Saved, and in force as configuration {generation}.",
+    savedOnAll: "Saved, and in force on all hosts that run: {hosts}.",
     undo: "Undo",
     drafts: "Changes that are not saved",
     draftOne: "{count} change",
@@ -689,7 +690,7 @@ export const texts = {
     keys: "Conversations, channels and tasks",
     thisDiffers: "This host gets no work: its configuration, policies or plugins differ from what the hosts agree on. Give it those of the others, or have all agree on its own.",
     accept: "Have all agree on this one's",
-    sureAccept: "From now on, hosts whose configuration, policies or plugins differ from those of this one get no work.",
+    sureAccept: "The other hosts take the configuration, policies and plugins of this one. One that cannot gets no work, and says why.",
   },
   doctor: {
     title: "Doctor",

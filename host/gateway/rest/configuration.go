@@ -27,11 +27,11 @@ func (c reload) register(r *registrar) {
 	add(r, Operation{ID: "reload", Method: http.MethodPost, Path: "/configuration/reload", Subject: aboutConfiguration, Least: owner, Timeout: reloadTimeout,
 		Summary: "Put flynn.toml in force; if it has an error the one before stays, and the answer says why"},
 		func(ctx context.Context, by gateway.Caller, _ *struct{}) (gateway.Reloaded, error) {
-			generation, err := c.Reload(ctx, string(by.Sender))
+			out, err := c.Reload(ctx, string(by.Sender))
 			if err != nil {
-				return gateway.Reloaded{Generation: generation, Refused: err.Error()}, nil
+				out.Refused = err.Error()
 			}
-			return gateway.Reloaded{Generation: generation}, nil
+			return out, nil
 		})
 }
 

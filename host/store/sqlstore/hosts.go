@@ -10,13 +10,16 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// idleCase is the store.Idle of host h under control c. A host with digests that were superseded works on while no other could.
+// idleCase is the store.Idle of host h under control c. A host with digests that were superseded works on while no other could, and one that has
+// voted for a revision of the configuration has a moment to take it. Until a host has told the digests with the revision, the number counts.
 func idleCase(d Dialect) string {
 	now := "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER) * 1000000"
 	if d == Postgres {
 		now = postgresNow
 	}
-	return `CASE WHEN h.drained > 0 THEN 'drained' WHEN h.digests <> c.digests AND h.digests <> '' AND c.digests <> '' AND NOT (instr(c.superseded, h.digests) > 0
+	return `CASE WHEN h.drained > 0 THEN 'drained'
+		WHEN c.taken_by > ` + now + ` AND EXISTS (SELECT 1 FROM votes v WHERE v.revision = c.revision AND v.host = h.id AND v.incarnation = h.incarnation AND v.reason = '') THEN ''
+		WHEN h.revision <> c.revision AND h.follows = h.incarnation THEN 'differs' WHEN h.digests <> c.digests AND h.digests <> '' AND c.digests <> '' AND NOT (instr(c.superseded, h.digests) > 0
 		AND NOT EXISTS (SELECT 1 FROM hosts o WHERE o.digests = c.digests AND o.drained = 0 AND o.expires > ` + now + ` AND (o.gone = 0 OR o.gone > ` + now + `)))
 		THEN 'differs' ELSE '' END`
 }
@@ -66,26 +69,12 @@ func (w *writer) recordTakeover(key store.OwnerKey) error {
 	return err
 }
 
-// agreeAlone makes new digests of the host those of all hosts if no other is alive and it starts or had the digests of all before.
-func (w *writer) agreeAlone(digests string, now int64) error {
-	return w.exec(`UPDATE control SET digests = ?1, superseded = '' WHERE digests <> ?1 AND ?1 <> '' AND (digests = '' OR
+// agreeAlone makes new digests of the host those of all hosts if no other is alive and it starts or had the digests of all before. A host that has
+// yet to take a revision of the configuration decides nothing.
+func (w *writer) agreeAlone(l store.Lease, now int64) error {
+	return w.exec(`UPDATE control SET digests = ?1, superseded = '' WHERE digests <> ?1 AND ?1 <> '' AND revision = ?4 AND (digests = '' OR
 		NOT EXISTS (SELECT 1 FROM hosts h WHERE h.id <> ?2 AND h.expires > ?3)
-		AND EXISTS (SELECT 1 FROM hosts h WHERE h.id = ?2 AND (h.since = 0 OR h.digests = control.digests)))`, digests, w.own.Host, now)
-}
-
-// Agree implements store.Members.
-func (s *Store) Agree(ctx context.Context) error {
-	err := s.writer.write(ctx, func(w *writer) error {
-		err := w.exec("UPDATE control SET superseded = '', digests = (SELECT digests FROM hosts WHERE id = ?)", w.own.Host)
-		if err == nil {
-			err = w.exec("INSERT INTO signals (host, kind, key, epoch) SELECT id, ?, '', 0 FROM hosts WHERE expires > 0", store.SignalControl)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("agree on a configuration: %w", err)
-	}
-	return nil
+		AND EXISTS (SELECT 1 FROM hosts h WHERE h.id = ?2 AND (h.since = 0 OR h.digests = control.digests)))`, l.Digests, w.own.Host, now, l.Revision)
 }
 
 // Drain implements store.Members.

@@ -228,13 +228,13 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) (store.Renewal, error)
 		}
 		now, err := w.now()
 		if err == nil {
-			err = w.agreeAlone(l.Digests, now)
+			err = w.agreeAlone(l, now)
 		}
 		if err == nil {
 			err = w.exec(`UPDATE hosts SET expires = ?1, reach = ?2, gone = 0, term = ?8, address = ?3, version = ?4, digests = ?5,
-				peer = ?9, fingerprint = ?10, proven = incarnation,
+				peer = ?9, fingerprint = ?10, proven = incarnation, shared = ?11, revision = ?12, follows = incarnation,
 				since = CASE WHEN since = 0 THEN ?6 ELSE since END WHERE id = ?7`, now+int64(l.Term), int64(l.Reach), l.Address, l.Version, l.Digests, now, w.own.Host, int64(l.Term),
-				l.Peer, l.Fingerprint)
+				l.Peer, l.Fingerprint, l.Shared, l.Revision)
 		}
 		for ids := range slices.Chunk(l.Heard, manyRows) {
 			if err == nil {

@@ -176,9 +176,10 @@ func drains(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 func differs(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)
 	a, b := join("a"), join("b")
+	var revision int64 // of all
 	idle := func(s store.Store, digests string) store.Idle {
 		t.Helper()
-		return must[store.Renewal](t)(s.Renew(t.Context(), store.Lease{Term: alive, Digests: digests})).Idle
+		return must[store.Renewal](t)(s.Renew(t.Context(), store.Lease{Term: alive, Digests: digests, Revision: revision})).Idle
 	}
 	wants := func(what string, got, want store.Idle) {
 		t.Helper()
@@ -194,7 +195,7 @@ func differs(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 
 	// A change reaches one after the other.
 	wants("the first that changes", idle(b, "2"), store.IdleDiffers)
-	check(t, b.Agree(t.Context()))
+	revision = must[int64](t)(b.Agree(t.Context(), store.Revision{}))
 	if !must[bool](t)(a.Signaled(t.Context())) {
 		t.Error("a host that agrees no more is not told")
 	}

@@ -51,9 +51,10 @@ func parts(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 func follows(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)
 	a, b := join("a"), join("b")
+	var agreed int64
 	idle := func(s store.Store, digests string) store.Idle {
 		t.Helper()
-		return must[store.Renewal](t)(s.Renew(t.Context(), store.Lease{Term: alive, Digests: digests})).Idle
+		return must[store.Renewal](t)(s.Renew(t.Context(), store.Lease{Term: alive, Digests: digests, Revision: agreed})).Idle
 	}
 	equal(t, "the first", idle(a, "d1"), store.Idle(""))
 	equal(t, "the same", idle(b, "d1"), store.Idle(""))
@@ -87,7 +88,7 @@ func follows(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	equal(t, "the other", idle(a, "d2"), store.IdleDiffers)
 
 	// A decision of a person ends it.
-	check(t, b.Agree(t.Context()))
+	agreed = must[int64](t)(b.Agree(t.Context(), store.Revision{}))
 	check(t, a.Follow(t.Context(), "d2", "d4", revision))
 	check(t, b.Drain(t.Context(), "b", true))
 	equal(t, "what was agreed on before a decision", idle(a, "d2"), store.IdleDiffers)

@@ -34,7 +34,7 @@ var tables = []string{
 }
 
 // left are the tables that are not copied.
-var left = []string{"changes", "changes_kept", "written_by", "signals", "control", "takeovers", "sandboxes", "workspaces", "parts", "blobs", "blob_chunks", "wanted_files"}
+var left = []string{"changes", "changes_kept", "written_by", "signals", "control", "takeovers", "sandboxes", "workspaces", "parts", "blobs", "blob_chunks", "wanted_files", "revisions", "votes"}
 
 // hosts has a row from the start.
 const hosts = "hosts"

@@ -69,7 +69,7 @@ export function Room({ rest, go }) {
     <${Loaded} of=${file}>${(c) => html`<${State} of=${c} restart=${html`<${Restart} began=${(it) => { restarting.value = it; }} />`} />`}<//>
     ${restarting.value && html`<${Restarting} key=${restarting.value.since} of=${restarting.value} back=${again} />`}
     ${keys.value?.some((k) => k.runs !== undefined) && html`<${Notice} kind="warn">${t("settings.keysWait")}<//>`}
-    ${saved.value && html`<${Notice} kind="good">${t("settings.saved", { generation: saved.value.generation })} <${Button} kind="quiet" does=${undo}>${t("settings.undo")}<//><//>`}
+    ${saved.value && html`<${Notice} kind="good">${saved.value.hosts?.length > 1 ? t("settings.savedOnAll", { hosts: saved.value.hosts.join(", ") }) : t("settings.saved", { generation: saved.value.generation })} <${Button} kind="quiet" does=${undo}>${t("settings.undo")}<//><//>`}
     <div class="settings">
       <${Loaded} of=${keys}>${(list) => html`<${Sections} keys=${list} now=${section} drafts=${draftsOf(drafts.value)} open=${open} />
         <div class="settings-main">${section === "file" ? html`<${Loaded} of=${file}>${(c) => html`<${WholeFile} of=${c} ask=${ask} />`}<//>`
