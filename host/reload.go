@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/agent/assemble"
@@ -10,23 +9,10 @@ import (
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/internal/lifecycle"
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/store"
 )
-
-// follow applies each new configuration that the holder accepts.
-func (h *Host) follow(ctx context.Context) error {
-	defer h.holder.Subscribe(h.stage)()
-	in := lifecycle.Group{Log: h.log}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	in.Go("configuration of all hosts", stop, func() error { return h.agreement.Run(ctx) })
-	err := h.holder.Run(ctx, h.hangup)
-	in.Wait()
-	return errors.Join(err, in.Err())
-}
 
 // stage prepares a configuration beside the one in force. Turns that have begun keep theirs.
 func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rollback func(), err error) {
