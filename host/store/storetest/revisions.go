@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -173,4 +175,110 @@ func untaken(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	must[store.Renewal](t)(b.Renew(t.Context(), other))
 	own = must[store.Revision](t)(b.Propose(t.Context(), store.Revision{Base: r.Number, Was: other.Shared}, time.Hour))
 	equal(t, "a revision", own.State, store.RevisionOpen)
+}
+
+// voter is a host as revisionsAtRandom knows it.
+type voter struct {
+	store.Store
+	alive bool
+	taken int64          // the revision that it has
+	vote  string         // of this incarnation, on the revision that was proposed last
+	yes   map[int64]bool // the revisions that this incarnation was for
+}
+
+// revisionsAtRandom has hosts propose, vote, die, start again and take what was agreed on, in any order. A revision is agreed on when all that are
+// alive are for it, and at no other moment; and who has not taken it gets no keys.
+func revisionsAtRandom(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
+	names := []string{"a", "b", "c", "d"}
+	rapid.Check(t, func(rt *rapid.T) {
+		join := shared(t, rt)
+		hosts := map[string]*voter{}
+		for _, name := range names {
+			hosts[name] = &voter{Store: join(name), alive: true, yes: map[int64]bool{}}
+			tells(t, hosts[name], 0, alive)
+		}
+		var open, agreed int64
+		state := map[int64]store.RevisionState{}
+		settle := func() {
+			if open == 0 {
+				return
+			}
+			state[open] = store.RevisionAgreed
+			for _, h := range hosts {
+				if h.vote == "no" {
+					state[open], open = store.RevisionRefused, 0
+					return
+				}
+			}
+			for _, h := range hosts {
+				if h.alive && h.vote != "yes" {
+					state[open] = store.RevisionOpen
+					return
+				}
+			}
+			agreed, open = open, 0
+		}
+		for range rapid.IntRange(5, 40).Draw(rt, "steps") {
+			name := rapid.SampledFrom(names).Draw(rt, "host")
+			h := hosts[name]
+			switch what := rapid.SampledFrom([]string{"propose", "vote", "vote", "vote", "vote against", "die", "start", "take", "take"}).Draw(rt, "what"); what {
+			case "propose":
+				if !h.alive {
+					continue
+				}
+				r, err := h.Propose(t.Context(), store.Revision{Base: h.taken, Was: fmt.Sprint("of ", h.taken)}, time.Hour)
+				if settle(); open != 0 || h.taken != agreed { // the store looks at the one before, too
+					if !errors.Is(err, store.ErrConflict) {
+						rt.Fatalf("proposed on %d, while %d is open and %d agreed on: %+v, %v", h.taken, open, agreed, r, err)
+					}
+					continue
+				}
+				if err != nil {
+					rt.Fatal(err)
+				}
+				open = r.Number
+				for _, other := range hosts {
+					other.vote = ""
+				}
+				h.vote, h.yes[open] = "yes", true
+				settle()
+			case "vote", "vote against":
+				if open == 0 || h.vote == "no" {
+					continue
+				}
+				reason := ""
+				h.vote, h.yes[open] = "yes", true
+				if what == "vote against" {
+					h.vote, reason = "no", "because"
+				}
+				check(t, h.Vote(t.Context(), open, reason))
+				settle()
+			case "die":
+				tells(t, h, h.taken, dead)
+				h.alive = false
+			case "start":
+				*h = voter{Store: join(name), alive: true, taken: h.taken, yes: map[int64]bool{}}
+				tells(t, h, h.taken, alive)
+			case "take":
+				if h.alive {
+					h.taken = agreed
+				}
+			}
+			for number, want := range state {
+				if got := became(t, h, number).State; got != want {
+					rt.Fatalf("revision %d is %s, want %s", number, got, want)
+				}
+			}
+			if s := standing(t, h); s.Agreed != agreed || (s.Open == open) != (h.vote == "" || open == 0) {
+				rt.Fatalf("host %s stands at %+v: %d is open, its vote is %q, %d is agreed on", name, s, open, h.vote, agreed)
+			}
+			if !h.alive {
+				continue
+			}
+			idle := tells(t, h, h.taken, alive)
+			if h.taken == agreed && idle != "" || h.taken != agreed && !h.yes[agreed] && idle != store.IdleDiffers {
+				rt.Fatalf("host %s has %d of %d, and is idle %q", name, h.taken, agreed, idle)
+			}
+		}
+	})
 }

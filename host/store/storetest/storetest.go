@@ -133,6 +133,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"all hosts that are alive agree on a revision", agrees},
 		{"a revision is refused", refuses},
 		{"a host that has not taken a revision gets no keys", untaken},
+		{"revisions at random", revisionsAtRandom},
 		{"a host whose digests differ gets no keys", differs},
 		{"only a dead host is removed", removals},
 		{"what dead hosts lose is recorded", takeovers},
