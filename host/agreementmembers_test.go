@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -300,5 +302,24 @@ func TestTwoChangesAtTheSameTime(t *testing.T) {
 	}
 	if won == 0 {
 		t.Error("no change was made")
+	}
+}
+
+// A person who can write to the database must not switch off what keeps him from installing programs.
+func TestAHostThatRequiresSignaturesTakesNoChange(t *testing.T) {
+	p := newParts(t, "[limits]\nsender_sessions = 5\n[policy_trust]\nrequire_signature = true\nkeys = [\"ed25519:"+base64.StdEncoding.EncodeToString(make([]byte, ed25519.PublicKeySize))+"\"]\n", "a", "b")
+	a, b := p.hosts["a"], p.hosts["b"]
+	text := p.textOf(b)
+	_, err := a.editor.Edit(t.Context(), author, func(f *edit.File, _ *config.Config) error { return f.Set(false, "policy_trust", "require_signature") })
+	if !errors.Is(err, edit.ErrRefused) || !strings.Contains(err.Error(), "host b: it requires signatures") || !strings.Contains(err.Error(), "flynn cluster accept") {
+		t.Errorf("a change: %v", err)
+	}
+	p.all("both work on", func(m *member) bool { return m.current.Config().Signed() })
+
+	// As if all hosts had agreed.
+	p.sql("UPDATE revisions SET state = 'agreed'; UPDATE control SET revision = (SELECT max(number) FROM revisions), taken_by = 0")
+	p.eventually("b says why it does not take it", func() bool { return strings.Contains(strings.Join(b.agreement.Lacks(), ""), "it requires signatures") })
+	if p.textOf(b) != text || !b.current.Config().Signed() {
+		t.Errorf("b has taken it:\n%s", p.textOf(b))
 	}
 }

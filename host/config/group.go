@@ -27,6 +27,9 @@ type Agreed struct {
 	Hosts    []string // that put it in force
 }
 
+// Signed reports whether this host accepts from the store only what somebody has signed whose key it has.
+func (c *Config) Signed() bool { return c.PluginTrust.RequireSignature || c.Trust.RequireSignature }
+
 // Join has each change of what concerns all hosts agreed on by a group, of whose revisions this host has the given one. It is called before Run.
 func (h *Holder) Join(g Group, revision int64) {
 	h.mu.Lock()

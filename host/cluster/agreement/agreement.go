@@ -312,7 +312,7 @@ func (k *Keeper) note(number int64, err error) {
 // take takes a revision that was agreed on: its change in the file of this host, or, if the file is of an earlier one, all of its values.
 func (k *Keeper) take(ctx context.Context, r store.Revision) error {
 	agreed := func(_ context.Context, p config.Proposal) (config.Agreed, error) {
-		return config.Agreed{Revision: r.Number, Hosts: r.Hosts}, sameAs(r, p.New)
+		return config.Agreed{Revision: r.Number, Hosts: r.Hosts}, errors.Join(unsigned(p.Old), sameAs(r, p.New))
 	}
 	if sameAs(r, k.cfg.Holder.Current()) == nil {
 		return k.cfg.Holder.Again(ctx, agreed)
@@ -382,6 +382,14 @@ func (k *Keeper) vote(ctx context.Context, r store.Revision) error {
 	return k.send(ctx, r, reasonOf(err, k.cfg.Holder.Path()))
 }
 
+// unsigned returns an error if this host takes nothing from the store that is not signed, as no revision is.
+func unsigned(c *config.Config) error {
+	if !c.Signed() {
+		return nil
+	}
+	return errors.New("it requires signatures, and a change of the configuration has none: change the flynn.toml of each host, restart them, and run flynn cluster accept at one")
+}
+
 // willing returns an error if this host must not take a change.
 func willing(r store.Revision, p config.Proposal) error {
 	switch {
@@ -390,7 +398,7 @@ func willing(r store.Revision, p config.Proposal) error {
 	case p.Old.Revision != r.Base:
 		return errors.New("it has yet to take the change before; try again")
 	}
-	return sameAs(r, p.New)
+	return errors.Join(unsigned(p.Old), sameAs(r, p.New))
 }
 
 func (k *Keeper) send(ctx context.Context, r store.Revision, reason string) error {
