@@ -86,7 +86,7 @@ func (w *writer) writeEnd() error {
 	return w.writeSaid(w.end.said)
 }
 
-// IndexTogether is the number of texts that are indexed at once. Doing that with each transaction would make a turn a tenth dearer.
+// IndexTogether is the number of texts that are indexed at once. Each transaction that writes the index flushes it.
 const IndexTogether = 64
 
 func (w *writer) writeSaid(texts []saidText) error {
