@@ -107,7 +107,7 @@ func (away) List(context.Context, message.WorkspaceKey) ([]container.Registered,
 	return nil, errAway
 }
 
-// recorded is a registry that notes what becomes of a record.
+// recorded is a registry with one record. It counts how often the record is taken and dropped.
 type recorded struct {
 	container.Registry
 	record         container.Record
