@@ -137,21 +137,17 @@ func (p *worldPage) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (p *worldPage) eval(expr string) string {
 	p.w.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-	defer cancel()
-	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+	out, err := gatewaytest.Eval(p.ctx, expr)
 	if err != nil {
-		p.w.t.Fatalf("%s: %s: %v\nafter %s", p.name, expr, err, p.w.past())
+		p.w.t.Fatalf("%s: %v\nafter %s", p.name, err, p.w.past())
 	}
 	return out
 }
 
 func (p *worldPage) until(expr string) {
 	p.w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); p.eval("Boolean("+expr+")") != "true"; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.w.t.Fatalf("%s never came to %s\nit says %s\nafter %s", p.name, expr, p.eval("document.body.innerText"), p.w.past())
-		}
+	if err := gatewaytest.Until(p.ctx, expr); err != nil {
+		p.w.t.Fatalf("%s: %v\nafter %s", p.name, err, p.w.past())
 	}
 }
 

@@ -1,13 +1,11 @@
 package host
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -90,11 +88,9 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 	defer closeTab()
 	eval := func(expr string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(tab, 3*time.Minute)
-		defer cancel()
-		out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+		out, err := gatewaytest.Eval(tab, expr)
 		if err != nil {
-			t.Fatalf("%.200s: %v", expr, err)
+			t.Fatal(err)
 		}
 		return out
 	}
@@ -106,7 +102,9 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 	}
 	eventuallyTrue := func(expr string) {
 		t.Helper()
-		eventually(t, expr, func() bool { return eval("Boolean("+expr+")") == "true" })
+		if err := gatewaytest.Until(tab, expr); err != nil {
+			t.Fatal(err)
+		}
 	}
 	outside := newVisited(t)
 	other, mine := p.open(4000), p.open(3000)
@@ -117,7 +115,9 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 		visit(link.Link)
 		eventuallyTrue(`document.title === "hello from inside" && location.pathname === "/" && location.search === "" && document.readyState === "complete"`)
 	}
-	eval(`location.reload()`)
+	if err := chromedp.Do(tab, chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
 	eventuallyTrue(`document.title === "hello from inside" && document.readyState === "complete"`)
 
 	attack := func(t *testing.T, outsideWant string) {

@@ -209,15 +209,17 @@ func TestRestartFromTheConsole(t *testing.T) {
 	page := gatewaytest.Page(t, gatewaytest.Browser(t, chromedp.WindowSize(390, 844)))
 	eval := func(expr string) string {
 		t.Helper()
-		out, err := chromedp.Run(page, chromedp.Evaluate[string](`Promise.resolve(`+expr+`).then(String)`, chromedp.EvalAwaitPromise))
+		out, err := gatewaytest.Eval(page, expr)
 		if err != nil {
-			t.Fatalf("%s: %v", expr, err)
+			t.Fatal(err)
 		}
 		return out
 	}
 	until := func(expr string) {
 		t.Helper()
-		eventually(t, expr, func() bool { return eval("Boolean("+expr+")") == "true" })
+		if err := gatewaytest.Until(page, expr); err != nil {
+			t.Fatal(err)
+		}
 	}
 	typed := func(key, value string) {
 		t.Helper()

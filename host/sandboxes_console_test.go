@@ -1,10 +1,8 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -21,22 +19,16 @@ func TestConsoleOfALiveSandbox(t *testing.T) {
 	}
 	eval := func(expr string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(tab, time.Minute)
-		defer cancel()
-		out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+		out, err := gatewaytest.Eval(tab, expr)
 		if err != nil {
-			t.Fatalf("%s: %v", expr, err)
+			t.Fatal(err)
 		}
 		return out
 	}
 	until := func(expr string) {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for eval("Boolean("+expr+")") != "true" {
-			if time.Now().After(deadline) {
-				t.Fatalf("the page never came to: %s\nit says: %s", expr, eval("document.body.innerText"))
-			}
-			time.Sleep(20 * time.Millisecond)
+		if err := gatewaytest.Until(tab, expr); err != nil {
+			t.Fatal(err)
 		}
 	}
 	until(`document.querySelector("#connection.connected")`)

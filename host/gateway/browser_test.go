@@ -113,11 +113,9 @@ func (p pageDriver) fatal(format string, args ...any) {
 // eval returns the value of a JavaScript expression as a string.
 func (p pageDriver) eval(expr string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-	defer cancel()
-	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+	out, err := gatewaytest.Eval(p.ctx, expr)
 	if err != nil {
-		p.fatal("evaluate %s: %v", expr, err)
+		p.fatal("%v", err)
 	}
 	return out
 }
@@ -132,16 +130,8 @@ func (p pageDriver) want(expr, want string) {
 // until waits for an expression to become true.
 func (p pageDriver) until(expr string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for p.eval("Boolean("+expr+")") != "true" {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			p.fatal("the page never came to: %s\nit says: %s", expr, p.eval("document.body.innerText"))
-		}
+	if err := gatewaytest.Until(p.ctx, expr); err != nil {
+		p.fatal("%v", err)
 	}
 }
 

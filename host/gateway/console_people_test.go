@@ -106,7 +106,7 @@ func pageSignsIn(t *testing.T, b context.Context) {
 		p.do(chromedp.Navigate(d.base() + "/#" + fragment))
 	}
 	goTo("sign-in=WRONG")
-	p.reloaded(`document.querySelector("#room h1")?.textContent === "Sign in at the console"`)
+	p.until(`document.querySelector("#room h1")?.textContent === "Sign in at the console"`)
 	p.want(`location.hash`, "")
 	p.click(`#room .button`)
 	p.until(`document.querySelector("#room [role=alert]")?.textContent.includes("not good any more")`)
@@ -117,7 +117,7 @@ func pageSignsIn(t *testing.T, b context.Context) {
 		t.Errorf("the link is used before the person says so: %+v", got)
 	}
 	p.click(`#room .button`)
-	p.reloaded(`document.querySelector("#person")?.textContent.includes("irc:bob")`)
+	p.until(`document.querySelector("#person")?.textContent.includes("irc:bob")`)
 	p.connected()
 	p.until(`decodeURIComponent(location.hash).startsWith("#/console/irc:bob~")`)
 	p.want(`sessionStorage.getItem("flynn.token")`, "null")
@@ -142,29 +142,11 @@ func pageSignsIn(t *testing.T, b context.Context) {
 	p.eval(`location.hash = "/web/main"`)
 	p.until(`document.querySelector("#connection").textContent === "Not yours"`)
 	p.do(chromedp.Reload())
-	p.reloaded(`document.querySelector("#person")?.textContent.includes("irc:bob")`)
+	p.until(`document.querySelector("#person")?.textContent.includes("irc:bob")`)
 	p.click(`#person button`)
-	p.reloaded(`document.querySelector("#sign-in")?.checkVisibility() && !document.querySelector("#person").textContent`)
+	p.until(`document.querySelector("#sign-in")?.checkVisibility() && !document.querySelector("#person").textContent`)
 	p.want(`localStorage.length + sessionStorage.length > 0 ? Object.keys(localStorage).join() : ""`, "")
 	if got := d.backend.SignIns(""); len(got) != 0 {
 		t.Errorf("bob is still signed in: %+v", got)
-	}
-}
-
-// reloaded is until for a page that is about to load again.
-func (p pageDriver) reloaded(expr string) {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-	defer cancel()
-	for tick := time.NewTicker(20 * time.Millisecond); ; {
-		if done, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expr+")")); err == nil && done {
-			tick.Stop()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			p.fatal("the page never came to: %s", expr)
-		}
 	}
 }

@@ -70,6 +70,40 @@ func Page(t testing.TB, browser context.Context) context.Context {
 	return ctx
 }
 
+// patience is how long a page may take on a machine that has much other work.
+const patience = 3 * time.Minute
+
+// Eval returns the value of a JavaScript expression in a tab as a string, and that of a promise when it has one.
+func Eval(tab context.Context, expr string) (string, error) {
+	ctx, cancel := context.WithTimeout(tab, patience)
+	defer cancel()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+	if err != nil {
+		return "", fmt.Errorf("evaluate %.200s: %w", expr, err)
+	}
+	return out, nil
+}
+
+// Until waits for a JavaScript expression in a tab to become true. It may meet a page that loads again, and so an error means not yet.
+func Until(tab context.Context, expr string) error {
+	ctx, cancel := context.WithTimeout(tab, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		is, err := Eval(ctx, "Boolean("+expr+")")
+		if is == "true" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			says, _ := Eval(tab, "document.body.innerText")
+			return errors.Join(fmt.Errorf("the page never came to %s\nit says %s", expr, says), err)
+		}
+	}
+}
+
 // removed removes the profile folder of a browser, whose processes may write there for a moment after it has ended.
 func removed(dir string) error {
 	var err error

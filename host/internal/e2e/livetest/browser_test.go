@@ -3,7 +3,6 @@ package livetest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -37,11 +36,9 @@ func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 // eval returns the value of a JavaScript expression as a string.
 func (p page) eval(expr string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+	out, err := gatewaytest.Eval(p.ctx, expr)
 	if err != nil {
-		p.t.Fatalf("evaluate %s: %v", expr, err)
+		p.t.Fatal(err)
 	}
 	return out
 }
@@ -49,10 +46,8 @@ func (p page) eval(expr string) string {
 // until waits for an expression to become true.
 func (p page) until(expr string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); p.eval("Boolean("+expr+")") != "true"; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("the page never came to: %s\nit says: %s", expr, p.eval("document.body.innerText"))
-		}
+	if err := gatewaytest.Until(p.ctx, expr); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
