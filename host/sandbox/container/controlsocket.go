@@ -40,15 +40,23 @@ const (
 // NewControlSocket creates the folder and listens in it. The error is errors.ErrUnsupported if engines of this system run in virtual
 // machines, which share folders but not their sockets.
 func NewControlSocket(folder string) (*ControlSocket, error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make the control socket: %w", err)
+	l, err := NewControlFolder(folder)
+	if err != nil {
+		return nil, err
 	}
-	l := &ControlSocket{folder: folder}
 	if err := l.listen(); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("make the control socket: %w", err)
 	}
 	return l, nil
+}
+
+// NewControlFolder creates the folder only, for a supervisor that has a direct stream and needs the socket of a later host.
+func NewControlFolder(folder string) (*ControlSocket, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	return &ControlSocket{folder: folder}, nil
 }
 
 // listen makes the socket in the folder.

@@ -98,6 +98,9 @@ func (o *Ownership) Offer(control *ControlSocket, lease time.Duration) (time.Dur
 	return o.grant(lease)
 }
 
+// Expect says which user the supervisor has at the control socket, for one that does not connect to it before a later process reopens it.
+func (o *Ownership) Expect(peer uint32) { o.peer = peer }
+
 // OfferIdentity is Offer for a supervisor that listens, for which it returns the identity.
 func (o *Ownership) OfferIdentity(lease time.Duration) (identity []byte, _ time.Duration, secret []byte, err error) {
 	if o.identity, identity, err = resume.NewIdentities(); err != nil {

@@ -317,6 +317,12 @@ type Confiner interface {
 	SupervisorCapabilities() uint64
 }
 
+// Direct is a Driver whose streams lead to the supervisor itself, so that no control socket would be a shorter way.
+type Direct interface {
+	// SupervisorUser returns the user id of supervisors, as this process sees it.
+	SupervisorUser() uint32
+}
+
 // LabelVolume is the name of a volume in the configuration. A session's volume carries LabelSession too.
 const LabelVolume = "flynn.volume"
 

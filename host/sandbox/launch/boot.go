@@ -98,9 +98,11 @@ func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSp
 		err = checkWelcome(welcome, o, l.capabilities())
 	}
 	stream := stdio
-	if err == nil && welcome.ControlSocket {
+	_, direct := l.config.Driver.(driver.Direct)
+	switch {
+	case err == nil && welcome.ControlSocket && !direct:
 		stream, reader, err = changeStream(stdio, o.ownership)
-	} else if !o.ownership.Dialed() {
+	case !welcome.ControlSocket && !o.ownership.Dialed():
 		o.ownership.NoLease() // the supervisor could not be found again
 	}
 	if err != nil {

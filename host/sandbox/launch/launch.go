@@ -282,9 +282,18 @@ func (l *Launcher) lease(o *launchSpec) time.Duration {
 	return l.config.Lease
 }
 
-// offerControlSocket adds a control socket; everything works without one, but more slowly.
+// offerControlSocket adds a control socket; everything works without one, but more slowly. A direct stream needs the folder for a lease only.
 func (l *Launcher) offerControlSocket(o *launchSpec) {
-	socket, err := container.NewControlSocket(container.ControlFolderOf(l.config.Run, l.config.Host.ID(), o.nonce))
+	lease, create := l.lease(o), container.NewControlSocket
+	direct, is := l.config.Driver.(driver.Direct)
+	if is {
+		if lease <= 0 {
+			return
+		}
+		create = container.NewControlFolder
+		o.ownership.Expect(direct.SupervisorUser())
+	}
+	socket, err := create(container.ControlFolderOf(l.config.Run, l.config.Host.ID(), o.nonce))
 	if errors.Is(err, errors.ErrUnsupported) {
 		return
 	}
@@ -292,7 +301,7 @@ func (l *Launcher) offerControlSocket(o *launchSpec) {
 		l.log.Warn("sandbox has no control socket", "error", err)
 		return
 	}
-	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, l.lease(o))
+	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, lease)
 	o.hello.ControlSocket = container.ControlPath
 	o.container.Mounts = append(o.container.Mounts, socket.Mount())
 }

@@ -108,6 +108,16 @@ func (d *Driver) SupervisorCapabilities() uint64 {
 	return within.KeptCapabilities
 }
 
+// SupervisorUser implements driver.Direct.
+func (d *Driver) SupervisorUser() uint32 {
+	for _, r := range d.ids.Users {
+		if d.ids.single != "" || r.Inside == 0 {
+			return uint32(r.Outside)
+		}
+	}
+	return 0
+}
+
 // Binds implements driver.Driver.
 func (d *Driver) Binds() bool { return true }
 

@@ -138,7 +138,7 @@ func (d *Driver) begin(ctx context.Context, name string, r within.Request, c dri
 	if err != nil {
 		return nil, err
 	}
-	files := append([]*os.File{s.inFar, s.outFar, s.far, s.repFar}, members...)
+	files := append([]*os.File{s.connFar, s.connFar, s.far, s.repFar}, members...)
 	if folder != nil {
 		files = append(files, folder)
 	}
@@ -189,8 +189,21 @@ func regain(id string, r record) *life {
 	return &life{pid: r.PID, began: r.Began, groups: cmp.Or(r.Groups, id)}
 }
 
-// ended reports whether the process has ended, which gone may say a moment later.
-func (l *life) ended() bool { return !(record{PID: l.pid, Began: l.began}).lives() }
+// ended reports whether a process that this one has started has ended, which gone may say a moment later.
+func (l *life) ended() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+	}
+	handle, err := unix.PidfdOpen(l.pid, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(handle)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0)
+	return n != 0 || err != nil
+}
 
 // lives reports whether the process of a record still runs.
 func (r record) lives() bool {

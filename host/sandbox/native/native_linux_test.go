@@ -385,9 +385,20 @@ func startHost(t *testing.T, test, variable, word string) (cmd *exec.Cmd, said s
 
 // TestACommandOutlastsItsHost: a host is killed, the next one takes its sandbox over, and not a line of the command's output is missing.
 func TestACommandOutlastsItsHost(t *testing.T) {
-	if !isolate.Test(t) {
-		return
+	if isolate.Test(t) {
+		outlast(t)
 	}
+}
+
+// TestACommandOutlastsTheHostOfAUser is TestACommandOutlastsItsHost for a user without ranges of ids.
+func TestACommandOutlastsTheHostOfAUser(t *testing.T) {
+	if asUser(t) {
+		outlast(t)
+	}
+}
+
+func outlast(t *testing.T) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "native") // t.TempDir is too long for sockets
 	if err != nil {
 		t.Fatal(err)

@@ -149,7 +149,7 @@ func receive(ctx context.Context, reply *net.UnixConn) (pid int, process *os.Fil
 	if err := reply.SetReadDeadline(deadline); err != nil {
 		return 0, nil, err
 	}
-	text, rights := make([]byte, within.MaxMessage), make([]byte, unix.CmsgSpace(4))
+	text, rights := make([]byte, within.MaxReply), make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := reply.ReadMsgUnix(text, rights)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && n == 0:

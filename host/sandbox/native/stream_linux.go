@@ -6,31 +6,38 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/native/within"
 )
 
-// stream is the connection to a sandbox's first process by three pipes, and a fourth to which it reports why it could not be set up.
+// stream is the connection to a sandbox's first process: a socket, which is its standard input and output, and two pipes, one for its standard
+// error and one to which it reports why it could not be set up.
 type stream struct {
-	in, out, errors, report    *os.File // our ends
-	inFar, outFar, far, repFar *os.File // those of the process
-	stderr                     io.Writer
+	conn, errors, report *os.File // our ends
+	connFar, far, repFar *os.File // those of the process
+	stderr               io.Writer
 }
 
 var _ driver.Stream = (*stream)(nil)
 
-// open makes the pipes.
+// open makes the socket and the pipes.
 func (s *stream) open() error {
-	var err [4]error
-	s.inFar, s.in, err[0] = os.Pipe()
-	s.out, s.outFar, err[1] = os.Pipe()
-	s.errors, s.far, err[2] = os.Pipe()
-	s.report, s.repFar, err[3] = os.Pipe()
-	return errors.Join(err[:]...)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	s.conn, s.connFar = os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox")
+	if s.errors, s.far, err = os.Pipe(); err != nil {
+		return err
+	}
+	s.report, s.repFar, err = os.Pipe()
+	return err
 }
 
 // started closes the ends that the process has now.
-func (s *stream) started() { closeFiles(s.inFar, s.outFar, s.far, s.repFar) }
+func (s *stream) started() { closeFiles(s.connFar, s.far, s.repFar) }
 
 // copyErrors copies the process's standard error until that ends.
 func (s *stream) copyErrors() {
@@ -42,19 +49,19 @@ func (s *stream) copyErrors() {
 
 // adopt makes this the stream of a process that was started with another.
 func (s *stream) adopt(other *stream) {
-	s.in, s.out, s.errors, s.report = other.in, other.out, other.errors, other.report
+	s.conn, s.errors, s.report = other.conn, other.errors, other.report
 	s.copyErrors()
 }
 
 // abandon closes everything of a stream whose process was never started.
 func (s *stream) abandon() {
-	closeFiles(s.in, s.out, s.errors, s.report, s.inFar, s.outFar, s.far, s.repFar)
+	closeFiles(s.conn, s.errors, s.report, s.connFar, s.far, s.repFar)
 }
 
 // Read returns why the process could not be set up, where that is why there is nothing.
 func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.out.Read(p)
-	if n == 0 && err == io.EOF {
+	n, err := s.conn.Read(p)
+	if n == 0 && (err == io.EOF || errors.Is(err, unix.ECONNRESET)) {
 		if why := s.outcome(); why != nil {
 			err = why
 		}
@@ -70,11 +77,11 @@ func (s *stream) outcome() error {
 	return nil
 }
 
-func (s *stream) Write(p []byte) (int, error)        { return s.in.Write(p) }
-func (s *stream) SetWriteDeadline(t time.Time) error { return s.in.SetWriteDeadline(t) }
+func (s *stream) Write(p []byte) (int, error)        { return s.conn.Write(p) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
 // Close ends the process's input, and with that the process.
-func (s *stream) Close() error { return errors.Join(s.in.Close(), s.out.Close(), s.report.Close()) }
+func (s *stream) Close() error { return errors.Join(s.conn.Close(), s.report.Close()) }
 
 func closeFiles(files ...*os.File) {
 	for _, f := range files {

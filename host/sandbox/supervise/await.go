@@ -40,6 +40,20 @@ func (s *supervisor) awaitSettings() (*frame.Settings, error) {
 	}
 }
 
+// takeStream makes the socket that is standard input and output the stream of frames, which can be hung up and written to after the host's end.
+func (s *supervisor) takeStream() error {
+	fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
+	for std := 0; std <= 1 && err == nil; std++ {
+		err = unix.Dup3(s.spawner.null, std, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("take the connection to the host: %w", err)
+	}
+	s.direct = os.NewFile(uintptr(fd), "host")
+	s.out.attach(s.direct)
+	return nil
+}
+
 // rehearse does once what the first command needs, while nobody waits. The first time a message is decoded takes as long as a hundred times later, and
 // each page of this program that is used for the first time is a fault.
 func (s *supervisor) rehearse() {

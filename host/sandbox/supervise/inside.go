@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,14 @@ import (
 
 // lookAround collects the evidence of where this process runs. The host compares it with what it requested.
 func lookAround(nonce, workspace string) frame.WelcomeBody {
-	w := frame.WelcomeBody{Version: frame.Version, PID: os.Getpid(), Nonce: nonce}
+	w := lasting()
+	w.Nonce, w.WorkspaceMount = nonce, isMount(workspace)
+	return w
+}
+
+// lasting is the evidence that stays the same as long as this process runs.
+var lasting = sync.OnceValue(func() frame.WelcomeBody {
+	w := frame.WelcomeBody{Version: frame.Version, PID: os.Getpid()}
 	status, _ := os.ReadFile("/proc/self/status")
 	w.NoNewPrivs = statusField(status, "NoNewPrivs:") == "1"
 	w.Seccomp = statusField(status, "Seccomp:") == "2"
@@ -25,11 +33,10 @@ func lookAround(nonce, workspace string) frame.WelcomeBody {
 	if unix.Statfs("/", &root) == nil {
 		w.RootReadOnly = root.Flags&unix.ST_RDONLY != 0
 	}
-	w.WorkspaceMount = isMount(workspace)
 	devices, _ := os.ReadFile("/proc/self/net/dev")
 	w.Interfaces = interfaces(devices)
 	return w
-}
+})
 
 // interfaces returns the names in /proc/net/dev, which precede a colon; the two title lines have none.
 func interfaces(devices []byte) []string {

@@ -46,14 +46,18 @@ func Run(args []string) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	if nonce == frame.Awaiting {
-		settings, err := s.awaitSettings()
-		if settings == nil {
-			return err
-		}
-		nonce, s.wall = settings.Nonce, settings.Writable
+	if nonce != frame.Awaiting {
+		return s.serve(nonce, os.Stdin)
 	}
-	return s.serve(nonce, os.Stdin)
+	if err := s.takeStream(); err != nil {
+		return err
+	}
+	settings, err := s.awaitSettings()
+	if settings == nil {
+		return err
+	}
+	s.wall = settings.Writable
+	return s.serve(settings.Nonce, s.direct)
 }
 
 // runOther does what an argument names instead of supervising, and reports whether there was one.
@@ -84,6 +88,7 @@ type supervisor struct {
 	files   *files
 	meters  *meters
 	socket  *os.File                  // the control socket in use; may be nil
+	direct  *os.File                  // a socket of the host that was standard input and output; may be nil
 	hosts   <-chan io.ReadWriteCloser // that connect to us; nil if we do not listen
 	epoch   uint64                    // of the last host
 	outlet  *outlet                   // may be nil
@@ -261,10 +266,13 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	return errors.Join(err, <-s.ready) // before any command runs
 }
 
-// changeStream connects to the socket that the host offers. A failure is not an error.
+// changeStream connects to the socket that the host offers. A failure is not an error. With a direct stream only a later host offers one.
 func (s *supervisor) changeStream() bool {
 	if s.hello.ControlSocket == "" {
 		return false
+	}
+	if s.direct != nil {
+		return true
 	}
 	control, err := dial(s.hello.ControlSocket)
 	if err != nil {

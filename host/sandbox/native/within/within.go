@@ -27,6 +27,9 @@ const SocketFD = 3
 // MaxMessage bounds a message in bytes.
 const MaxMessage = 128 << 10
 
+// MaxReply bounds a Reply in bytes.
+const MaxReply = 16 << 10
+
 // Prepare is a message that says that a Request is about to come.
 const Prepare = "prepare"
 
