@@ -32,7 +32,8 @@ type HelloBody struct {
 	UID       int    `json:"uid"` // of the workload; never 0
 	GID       int    `json:"gid"`
 	Workspace string `json:"workspace"` // absolute path inside
-	// ControlSocket is the path of a Unix socket to switch to if the supervisor can reach it.
+	// ControlSocket is the path of a Unix socket to switch to if the supervisor can reach it. A supervisor whose standard streams are a
+	// socket of the host stays there, and finds a later host at this path.
 	ControlSocket string `json:"lane,omitempty"`
 	// Proxy requests the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
@@ -68,7 +69,7 @@ type WelcomeBody struct {
 	WorkspaceMount bool `json:"workspace_mount"`
 	// Interfaces are the network interfaces inside.
 	Interfaces []string `json:"interfaces,omitempty"`
-	// ControlSocket reports whether all further frames use the control socket.
+	// ControlSocket reports whether all further frames use the control socket, or only those of a later host.
 	ControlSocket bool `json:"lane,omitempty"`
 	// Proxy reports whether the proxy listens.
 	Proxy bool `json:"proxy,omitempty"`
