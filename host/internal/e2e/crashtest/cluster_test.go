@@ -110,11 +110,11 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	server := postgrestest.Start(t)
 	database := server.URL(server.Database(t))
-	return newClusterAt(t, database, []string{database, database})
+	return newClusterAt(t, database, []string{database, database}, "", "")
 }
 
-// newClusterAt is newCluster for hosts of which each reaches the database by a way of its own.
-func newClusterAt(t *testing.T, database string, ways []string) *cluster {
+// newClusterAt is newCluster for hosts of which each reaches the database by a way of its own, and has further keys of [cluster].
+func newClusterAt(t *testing.T, database string, ways []string, more ...string) *cluster {
 	bin := hosttest.Build(t)
 	x := &cluster{t: t, seed: *seed, journal: newJournal(false), began: time.Now(), database: database}
 	if x.seed == 0 {
@@ -130,7 +130,7 @@ func newClusterAt(t *testing.T, database string, ways []string) *cluster {
 	x.talk.platform = x.platform
 	for i, way := range ways {
 		x.hosts = append(x.hosts, hosttest.New(t, hosttest.Config{
-			Bin: bin, Platform: x.platform.Address(), Shared: *sharedChannel, Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n",
+			Bin: bin, Platform: x.platform.Address(), Shared: *sharedChannel, Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n" + more[i],
 		}))
 	}
 	return x
@@ -202,6 +202,22 @@ func (x *cluster) kill(host int, had map[int]bool) time.Duration {
 
 // waiting returns the messages that a host has taken over and not answered.
 func (x *cluster) waiting(host int) map[int]bool {
+	keys := x.owned(host)
+	x.journal.killed()
+	x.journal.mu.Lock()
+	defer x.journal.mu.Unlock()
+	had := map[int]bool{}
+	for id := range x.journal.waiting {
+		conversation := x.journal.messages[id].conversation
+		if slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":"+conversation) }) {
+			had[id] = true
+		}
+	}
+	return had
+}
+
+// owned returns the keys that a host owns.
+func (x *cluster) owned(host int) []string {
 	conn, err := pgx.Connect(x.t.Context(), x.database)
 	if err != nil {
 		x.t.Fatal(err)
@@ -215,17 +231,7 @@ func (x *cluster) waiting(host int) map[int]bool {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.journal.killed()
-	x.journal.mu.Lock()
-	defer x.journal.mu.Unlock()
-	had := map[int]bool{}
-	for id := range x.journal.waiting {
-		conversation := x.journal.messages[id].conversation
-		if slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":"+conversation) }) {
-			had[id] = true
-		}
-	}
-	return had
+	return keys
 }
 
 // answered waits until the first of some messages is answered after a time, and returns how long that took; 0 if all were answered before.
