@@ -3,6 +3,7 @@ package crashtest
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -197,7 +198,54 @@ func (x *cluster) kill(host int, had map[int]bool) time.Duration {
 	if err := x.hosts[host].Kill(); err != nil {
 		x.t.Fatalf("%v; its log ends with:\n%s", err, x.hosts[host].Tail())
 	}
-	return x.answered(had, at)
+	took := time.Duration(0)
+	stages := x.stages(host, at, func() { took = x.answered(had, at) })
+	if took > mostTakeover || testing.Verbose() && took > 0 {
+		x.t.Logf("host %s is killed, and its work answered after %s: %s", x.name(host), took, stages)
+	}
+	return took
+}
+
+// stages follows what happens after the death of a host during something, and returns that.
+func (x *cluster) stages(host int, at time.Time, during func()) string {
+	conn, err := pgx.Connect(x.t.Context(), x.database)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var noticed, claimed, rested bool
+	all := []struct {
+		name string
+		over *bool
+	}{{"its death is noticed", &noticed}, {"the channel is claimed", &claimed}, {"its lease is over", &rested}, {"the next plugin is connected", new(bool)}}
+	ctx, cancel := context.WithCancel(x.t.Context())
+	said, done := []string{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		seen := make([]bool, len(all))
+		for ctx.Err() == nil {
+			err := conn.QueryRow(ctx, `SELECT expires <= now OR gone > 0 AND gone <= now, o.host <> h.id, o.host <> h.id AND o.rest <= now
+				FROM hosts h, owners o, (SELECT extract(epoch FROM clock_timestamp()) * 1000000000 AS now) AS clock WHERE h.id = $1 AND o.key = 'channel platform'`, x.name(host)).Scan(&noticed, &claimed, &rested)
+			if err != nil {
+				return
+			}
+			*all[3].over = x.platform.LinkedAt().After(at)
+			for i, s := range all {
+				if *s.over && !seen[i] {
+					seen[i] = true
+					said = append(said, fmt.Sprintf("%s after %s", s.name, time.Since(at).Round(time.Millisecond)))
+				}
+			}
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	during()
+	cancel()
+	<-done
+	return strings.Join(said, ", ")
 }
 
 // waiting returns the messages that a host has taken over and not answered.
