@@ -72,11 +72,17 @@ func (m *Member) told(why store.Idle) (again bool) {
 func (m *Member) uses(h *hold) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.idling.why != "" && h.users == 0 {
+	if m.idling.why != "" && (h.users == 0 || m.passesOn(h)) {
 		return store.ErrOwned
 	}
 	h.users++
 	return nil
+}
+
+// passesOn reports whether nothing new is sent over a channel, since replies of other hosts would keep it here for as long as they come; m.mu is held.
+func (m *Member) passesOn(h *hold) bool {
+	_, channel := h.key.Channel()
+	return channel && m.cfg.Now().Sub(m.idling.since) >= m.cfg.Term
 }
 
 // unused notes that work for a key has ended.
@@ -107,7 +113,8 @@ func (m *Member) rest(ctx context.Context) {
 
 // spare returns the keys to give up now, and what is closed when there may be more.
 //
-// A plugin may go on with the lease of a channel for a term, so that channels stay so long.
+// A plugin may go on with the lease of a channel for a term, so that channels stay so long. Then what has yet to be sent with the lease is left to the
+// next host.
 func (m *Member) spare() (spare []*hold, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +126,7 @@ func (m *Member) spare() (spare []*hold, changed <-chan struct{}) {
 		case i.why == "", channel && idle < m.cfg.Term:
 		case h.users == 0:
 			spare = append(spare, h)
-		case idle >= drainTime:
+		case idle >= drainTime, channel && m.leased(key):
 			m.drop(key)
 			i.ended[h] = now
 		}
@@ -131,6 +138,12 @@ func (m *Member) spare() (spare []*hold, changed <-chan struct{}) {
 		}
 	}
 	return spare, m.renewed
+}
+
+// leased reports whether work for a key needs its lease; m.mu is held.
+func (m *Member) leased(key store.OwnerKey) bool {
+	t := m.rights[key]
+	return t != nil && !t.asked.IsZero()
 }
 
 // giveUp gives up a key unless its work has begun again.

@@ -149,3 +149,45 @@ func TestADrainedMemberGivesUpItsKeys(t *testing.T) {
 		t.Error("a host that is not drained any more gets no keys")
 	}
 }
+
+// TestADrainedMemberPassesChannelsOn although there is always something to send: what waits for the lease ends after a term, and what needs none is not
+// begun any more.
+func TestADrainedMemberPassesChannelsOn(t *testing.T) {
+	s := joined(t, t.TempDir(), "a")
+	var ahead atomic.Int64
+	m := runs(t, s, &ahead)
+	leased, shared := store.ChannelOwner("leased"), store.ChannelOwner("shared")
+	eventually(t, "the lease", func() bool { return m.Lease("leased").Left() > 0 })
+	m.Lease("shared")
+	works, dones := map[store.OwnerKey]context.Context{}, map[store.OwnerKey]func(){}
+	for _, key := range []store.OwnerKey{leased, shared} {
+		var err error
+		if works[key], dones[key], err = m.Enter(t.Context(), key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Drain(t.Context(), "a", true); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no lease", func() bool { return m.Lease("leased").Left() == 0 && m.Idle() != "" })
+	for key := range works {
+		_, done, err := m.Enter(t.Context(), key, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		done()
+	}
+	ahead.Add(int64(Term))
+	m.Lease("leased").Left() // its plugin waits
+	<-works[leased].Done()
+	dones[leased]()
+	eventually(t, "the channel with a lease is given up", func() bool { return ownerOf(t, s, leased) == "" })
+	if _, _, err := m.Enter(t.Context(), shared, nil); !errors.Is(err, store.ErrOwned) {
+		t.Errorf("entered: %v", err)
+	}
+	if works[shared].Err() != nil || ownerOf(t, s, shared) != "a" {
+		t.Error("what is sent without a lease has ended early")
+	}
+	dones[shared]()
+	eventually(t, "the channel without a lease is given up", func() bool { return ownerOf(t, s, shared) == "" })
+}

@@ -43,8 +43,16 @@ func (h *Holder) Join(g Group, revision int64) {
 func (h *Holder) Put(ctx context.Context, text []byte, write func() error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	old := h.Current()
-	if err := h.put(ctx, text, h.propose, write); err != nil {
+	old, owed := h.Current(), false
+	err := h.put(ctx, text, func(ctx context.Context, p Proposal) (Agreed, error) {
+		agreed, err := h.propose(ctx, p)
+		owed = err == nil && agreed.Revision != old.Revision
+		return agreed, err
+	}, write)
+	if err != nil && owed {
+		err = fmt.Errorf("the other hosts have it, and this one gets no work until it has it too, for which it tries again by itself: %w", err)
+	}
+	if err != nil {
 		return h.stays(old, err)
 	}
 	return nil

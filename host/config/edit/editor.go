@@ -208,6 +208,9 @@ func (e *Editor) put(ctx context.Context, a Author, f *File, m Made) (Made, erro
 	if err := e.check(f); err != nil {
 		return m, &WrongError{err, f.Bytes()}
 	}
+	if err := f.writable(); err != nil { // before other hosts agree on it
+		return m, asFile(err)
+	}
 	if err := e.Put(ctx, f.Bytes(), func() error { return e.write(f) }); err != nil {
 		if errors.As(err, new(*FileError)) {
 			return m, err
@@ -237,12 +240,13 @@ func (e *Editor) Carry(ctx context.Context, before *config.SharedPart, after con
 		if err := f.Carry(*before, after); err != nil {
 			return fmt.Errorf("edit %s: %w", e.Path, err)
 		}
-		return put(f.Bytes(), func() error {
-			if f.Diff() == "" {
-				return nil
-			}
-			return e.write(f)
-		})
+		if f.Diff() == "" {
+			return put(f.Bytes(), func() error { return nil })
+		}
+		if err := f.writable(); err != nil {
+			return asFile(err)
+		}
+		return put(f.Bytes(), func() error { return e.write(f) })
 	})
 }
 

@@ -135,6 +135,19 @@ func (f *File) Save(getenv func(string) string, checks ...config.Check) error {
 	return nil
 }
 
+// writable returns why the text cannot be written at the moment, such as that the disk is full.
+func (f *File) writable() error {
+	d, err := durable.Begin(filepath.Dir(f.path))
+	if err == nil {
+		defer d.Discard()
+		_, err = d.Write(f.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
+}
+
 // Undo brings back what the last Save replaced, which must have been a file. It fails if somebody else has changed the file since.
 func (f *File) Undo() error {
 	if f.undo == nil {

@@ -141,6 +141,16 @@ func (p *Platform) PluginPID() int {
 	return p.latest.process.Pid
 }
 
+// LinkedAt is when the latest connection began; the zero time while there is none.
+func (p *Platform) LinkedAt() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == nil {
+		return time.Time{}
+	}
+	return p.latest.since
+}
+
 // Disconnect breaks every connection. The plugin connects again, and gets the events that it has not acknowledged.
 func (p *Platform) Disconnect() {
 	p.mu.Lock()

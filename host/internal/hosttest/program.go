@@ -88,6 +88,8 @@ type Config struct {
 	More string
 	// Database is the address of a Postgres database for the store; without one the store is a file.
 	Database string
+	// Folder is that of flynn.toml; the Dir of the set-up when empty.
+	Folder string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -116,7 +118,7 @@ func New(t testing.TB, cfg Config) *Program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := &Program{cfg: cfg, Dir: dir, config: filepath.Join(dir, "flynn.toml"), Log: filepath.Join(dir, "log")}
+	p := &Program{cfg: cfg, Dir: dir, config: filepath.Join(cmp.Or(cfg.Folder, dir), "flynn.toml"), Log: filepath.Join(dir, "log")}
 	if err := p.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +160,12 @@ func (p *Program) prepare() error {
 	}
 	p.text = text
 	return p.Configure("")
+}
+
+// Configuration is the text of flynn.toml.
+func (p *Program) Configuration() (string, error) {
+	text, err := os.ReadFile(p.config)
+	return string(text), err
 }
 
 // Configure writes a new configuration, followed by more. A running process notices.

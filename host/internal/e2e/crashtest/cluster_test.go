@@ -3,6 +3,7 @@ package crashtest
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -110,11 +111,11 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	server := postgrestest.Start(t)
 	database := server.URL(server.Database(t))
-	return newClusterAt(t, database, []string{database, database})
+	return newClusterAt(t, database, []string{database, database}, "", "")
 }
 
-// newClusterAt is newCluster for hosts of which each reaches the database by a way of its own.
-func newClusterAt(t *testing.T, database string, ways []string) *cluster {
+// newClusterAt is newCluster for hosts of which each reaches the database by a way of its own, and has further keys of [cluster].
+func newClusterAt(t *testing.T, database string, ways []string, more ...string) *cluster {
 	bin := hosttest.Build(t)
 	x := &cluster{t: t, seed: *seed, journal: newJournal(false), began: time.Now(), database: database}
 	if x.seed == 0 {
@@ -130,7 +131,7 @@ func newClusterAt(t *testing.T, database string, ways []string) *cluster {
 	x.talk.platform = x.platform
 	for i, way := range ways {
 		x.hosts = append(x.hosts, hosttest.New(t, hosttest.Config{
-			Bin: bin, Platform: x.platform.Address(), Shared: *sharedChannel, Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n",
+			Bin: bin, Platform: x.platform.Address(), Shared: *sharedChannel, Database: way, More: "[cluster]\nhost = \"" + x.name(i) + "\"\n" + more[i],
 		}))
 	}
 	return x
@@ -197,11 +198,74 @@ func (x *cluster) kill(host int, had map[int]bool) time.Duration {
 	if err := x.hosts[host].Kill(); err != nil {
 		x.t.Fatalf("%v; its log ends with:\n%s", err, x.hosts[host].Tail())
 	}
-	return x.answered(had, at)
+	took := time.Duration(0)
+	stages := x.stages(host, at, func() { took = x.answered(had, at) })
+	if took > mostTakeover || testing.Verbose() && took > 0 {
+		x.t.Logf("host %s is killed, and its work answered after %s: %s", x.name(host), took, stages)
+	}
+	return took
+}
+
+// stages follows what happens after the death of a host during something, and returns that.
+func (x *cluster) stages(host int, at time.Time, during func()) string {
+	conn, err := pgx.Connect(x.t.Context(), x.database)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var noticed, claimed, rested bool
+	all := []struct {
+		name string
+		over *bool
+	}{{"its death is noticed", &noticed}, {"the channel is claimed", &claimed}, {"its lease is over", &rested}, {"the next plugin is connected", new(bool)}}
+	ctx, cancel := context.WithCancel(x.t.Context())
+	said, done := []string{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		seen := make([]bool, len(all))
+		for ctx.Err() == nil {
+			err := conn.QueryRow(ctx, `SELECT expires <= now OR gone > 0 AND gone <= now, o.host <> h.id, o.host <> h.id AND o.rest <= now
+				FROM hosts h, owners o, (SELECT extract(epoch FROM clock_timestamp()) * 1000000000 AS now) AS clock WHERE h.id = $1 AND o.key = 'channel platform'`, x.name(host)).Scan(&noticed, &claimed, &rested)
+			if err != nil {
+				return
+			}
+			*all[3].over = x.platform.LinkedAt().After(at)
+			for i, s := range all {
+				if *s.over && !seen[i] {
+					seen[i] = true
+					said = append(said, fmt.Sprintf("%s after %s", s.name, time.Since(at).Round(time.Millisecond)))
+				}
+			}
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	during()
+	cancel()
+	<-done
+	return strings.Join(said, ", ")
 }
 
 // waiting returns the messages that a host has taken over and not answered.
 func (x *cluster) waiting(host int) map[int]bool {
+	keys := x.owned(host)
+	x.journal.killed()
+	x.journal.mu.Lock()
+	defer x.journal.mu.Unlock()
+	had := map[int]bool{}
+	for id := range x.journal.waiting {
+		conversation := x.journal.messages[id].conversation
+		if slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":"+conversation) }) {
+			had[id] = true
+		}
+	}
+	return had
+}
+
+// owned returns the keys that a host owns.
+func (x *cluster) owned(host int) []string {
 	conn, err := pgx.Connect(x.t.Context(), x.database)
 	if err != nil {
 		x.t.Fatal(err)
@@ -215,17 +279,7 @@ func (x *cluster) waiting(host int) map[int]bool {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.journal.killed()
-	x.journal.mu.Lock()
-	defer x.journal.mu.Unlock()
-	had := map[int]bool{}
-	for id := range x.journal.waiting {
-		conversation := x.journal.messages[id].conversation
-		if slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":"+conversation) }) {
-			had[id] = true
-		}
-	}
-	return had
+	return keys
 }
 
 // answered waits until the first of some messages is answered after a time, and returns how long that took; 0 if all were answered before.

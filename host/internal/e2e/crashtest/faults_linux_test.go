@@ -51,13 +51,17 @@ var allFaults = []fault{
 	{"the disk of the database is full", (*faults).fill},
 	{"the clock of the database is an hour fast", (*faults).fast},
 	{"the clock of the database is an hour slow", (*faults).behind},
+	{"the hosts are cut off from each other", (*faults).cutBetween},
+	{"one host does not hear the other", (*faults).deafen},
+	{"the way between the hosts is slow", (*faults).slowBetween},
+	{"the way between the hosts stands still", (*faults).holdBetween},
 }
 
 // The variable says that the test runs in namespaces of its own, where it may kill, cut and fill as it likes.
 const insideFaults = "FLYNN_TEST_CLUSTER_FAULTS"
 
 // TestClusterFaults has everything go wrong that two hosts on one database meet, one thing after the other in random order. Every message
-// is answered once.
+// is answered once, and the pages of both hosts show it once.
 func TestClusterFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -77,6 +81,14 @@ func TestClusterFaults(t *testing.T) {
 		}
 	})
 	x.report()
+	live := 0
+	for _, v := range x.pages {
+		live += v.live()
+		if len(v.wrong) > 0 {
+			t.Errorf("a page of %s: %q", v.conversation, v.wrong)
+		}
+	}
+	t.Logf("%d pages have shown %d parts of answers while these were written", len(x.pages), live)
 	if t.Failed() {
 		x.explain()
 	}
@@ -120,9 +132,14 @@ type faults struct {
 	server *postgrestest.Server
 	disk   string // of the database
 	ways   []*way // of each host to the database
+	links  []*way // of the others to each host
+	pages  []*page
 	clock  string // the file with what the database's clock is off
 	took   map[string][]time.Duration
 }
+
+// watched is how many conversations have a page open at each host.
+const watched = 3
 
 // databaseSize is the size of the disk on which the database lies.
 const databaseSize = 1 << 30
@@ -147,13 +164,21 @@ func newFaults(t *testing.T) *faults {
 	x.setClock(t, "+0")
 	x.server = postgrestest.StartWith(t, o)
 	database := x.server.Database(t)
-	var urls []string
-	for range 2 {
-		w := newWay(t, fmt.Sprintf("127.0.0.%d", len(urls)+2), x.server.Socket())
+	var urls, more []string
+	for i := range 2 {
+		w := newWay(t, fmt.Sprintf("127.0.0.%d", i+2), "unix", x.server.Socket())
 		x.ways, urls = append(x.ways, w), append(urls, w.url(database))
+		listen := fmt.Sprintf("127.0.1.%d:7650", i+2) // nothing else is in this namespace
+		link := newWay(t, fmt.Sprintf("127.0.2.%d", i+2), "tcp", listen)
+		x.links, more = append(x.links, link), append(more, fmt.Sprintf("listen = %q\nadvertise = %q\n", listen, net.JoinHostPort(link.address, link.port)))
 	}
-	x.cluster = newClusterAt(t, x.server.URL(database), urls)
+	x.cluster = newClusterAt(t, x.server.URL(database), urls, more...)
 	x.faulty = true
+	for i := range watched {
+		for _, host := range x.hosts {
+			x.pages = append(x.pages, pageOn(t, host, conversation(i)))
+		}
+	}
 	return x
 }
 
@@ -186,6 +211,7 @@ func (x *faults) healthy() {
 		}
 	}
 	x.again(time.Now())
+	x.shown()
 }
 
 // again waits for an answer after a moment, and returns how long it took.
@@ -347,6 +373,118 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
+func (x *faults) cutBetween(host int, had map[int]bool) time.Duration {
+	return x.handOver(host, had, func(on bool) {
+		for _, l := range x.links {
+			l.drop(on)
+		}
+	})
+}
+
+// deafen has all that one host sends to the other get lost: what it says by its own connections, and what it answers over those of the other.
+func (x *faults) deafen(host int, had map[int]bool) time.Duration {
+	from := x.rng.IntN(len(x.links))
+	return x.handOver(host, had, func(on bool) {
+		for i, l := range x.links {
+			if i == from {
+				l.rule(on, "--source")
+			} else {
+				l.rule(on, "--destination")
+			}
+		}
+	})
+}
+
+func (x *faults) slowBetween(host int, had map[int]bool) time.Duration {
+	delay := int64(x.rng.IntN(600)+50) * int64(time.Millisecond) // some of it is longer than an owner may be silent
+	return x.handOver(host, had, func(on bool) {
+		for _, l := range x.links {
+			l.delay.Store(map[bool]int64{true: delay}[on])
+		}
+	})
+}
+
+func (x *faults) holdBetween(host int, had map[int]bool) time.Duration {
+	return x.handOver(host, had, func(on bool) {
+		for _, l := range x.links {
+			l.hold(on)
+		}
+	})
+}
+
+// handOver has a host hand its work over while the way between the hosts is disturbed, and returns how long pages of both hosts took at most to show
+// the latest answers. Afterwards answers are shown everywhere again while they are written.
+func (x *faults) handOver(host int, had map[int]bool, disturb func(on bool)) time.Duration {
+	disturb(true)
+	most := x.shown()
+	other, path := x.hosts[1-host], fmt.Sprintf(" /api/v1/cluster/hosts/%s/drain", x.name(host))
+	at := time.Now()
+	call := func(method string) {
+		if err := other.Call(x.t.Context(), method+path, nil, nil); err != nil {
+			x.fail(err.Error())
+		}
+	}
+	call("PUT")
+	answered := x.answered(had, at)
+	for late := time.Now().Add(time.Minute); len(x.owned(host)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			x.stuck(fmt.Sprintf("a host has not handed over %q", x.owned(host)))
+		}
+	}
+	x.t.Logf("handed over after %s, answered after %s", time.Since(at).Round(time.Millisecond), answered.Round(time.Millisecond))
+	most = max(most, x.shown())
+	call("DELETE")
+	x.wait(0, 2*time.Second)
+	most = max(most, x.shown())
+	disturb(false)
+	x.lively()
+	return most
+}
+
+// shown waits until all pages show the latest answers, and returns how long that took.
+func (x *faults) shown() time.Duration {
+	at, late := time.Now(), time.After(time.Minute)
+	for i := range watched {
+		id := x.journal.latestIn(conversation(i))
+		for _, v := range x.pages {
+			for has := false; v.conversation == conversation(i) && id > 0 && !has; {
+				var changed <-chan struct{}
+				if has, changed = v.has(id); has {
+					break
+				}
+				select {
+				case <-changed:
+				case <-late:
+					x.stuck(fmt.Sprintf("a page at %s does not show the answer to %d in %s", v.host.Dir, id, v.conversation))
+				}
+			}
+		}
+	}
+	return time.Since(at)
+}
+
+// lively waits until all pages show an answer while it is written, those of the hosts too that do not write it.
+func (x *faults) lively() {
+	var before []int
+	for _, v := range x.pages {
+		before = append(before, v.live())
+	}
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		i := -1
+		for n, v := range x.pages {
+			if v.live() <= before[n] {
+				i = n
+			}
+		}
+		if i < 0 {
+			return
+		}
+		if time.Now().After(late) {
+			x.stuck(fmt.Sprintf("a page at %s shows no answer in %s while it is written", x.pages[i].host.Dir, x.pages[i].conversation))
+		}
+	}
+}
+
 func (x *faults) fast(int, map[int]bool) time.Duration { return x.offClock("+3600") }
 
 func (x *faults) behind(int, map[int]bool) time.Duration { return x.offClock("-3600") }
@@ -376,7 +514,7 @@ func (x *faults) setClock(t *testing.T, by string) {
 	}
 }
 
-// way is how a host reaches the database: an address of its own, and what passes its bytes on to the database's socket.
+// way is how a host reaches the database or the other host: an address of its own, and what passes bytes on to what is meant.
 type way struct {
 	t       *testing.T
 	address string
@@ -387,7 +525,7 @@ type way struct {
 	held chan struct{} // closed when bytes pass; nil while they do
 }
 
-func newWay(t *testing.T, address, socket string) *way {
+func newWay(t *testing.T, address, network, target string) *way {
 	// It notices that the other side is gone as soon as the database does, which the store asks for it.
 	settings := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
 	lis, err := settings.Listen(t.Context(), "tcp", address+":0")
@@ -409,7 +547,7 @@ func newWay(t *testing.T, address, socket string) *way {
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("unix", socket)
+			far, err := net.Dial(network, target)
 			if err != nil {
 				near.Close()
 				continue
@@ -463,15 +601,19 @@ func (w *way) hold(on bool) {
 	w.held = make(chan struct{})
 }
 
-// drop has the kernel drop all packets between the host and the database, or no longer.
+// drop has the kernel drop all packets to the address and from it, or no longer.
 func (w *way) drop(on bool) {
+	w.rule(on, "--source")
+	w.rule(on, "--destination")
+}
+
+// rule has the kernel drop the packets whose source or destination is the address, or no longer.
+func (w *way) rule(on bool, match string) {
 	action := "-D"
 	if on {
 		action = "-A"
 	}
-	for _, match := range []string{"--source", "--destination"} {
-		if out, err := exec.Command("iptables", action, "INPUT", match, w.address, "--jump", "DROP").CombinedOutput(); err != nil {
-			w.t.Fatalf("iptables: %v: %s", err, out)
-		}
+	if out, err := exec.Command("iptables", action, "INPUT", match, w.address, "--jump", "DROP").CombinedOutput(); err != nil {
+		w.t.Fatalf("iptables: %v: %s", err, out)
 	}
 }

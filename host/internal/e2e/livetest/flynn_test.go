@@ -164,6 +164,14 @@ func (s *site) write(name, text string) {
 // start starts the host and waits until it is ready.
 func (s *site) start() {
 	s.t.Helper()
+	if err := s.starts(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// starts is start for a host that may refuse to start, which is the error.
+func (s *site) starts() error {
+	s.t.Helper()
 	s.cmd = exec.Command(s.program, "--config", filepath.Join(s.dir, "flynn.toml"), "serve")
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -176,7 +184,7 @@ func (s *site) start() {
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		s.cmd.Wait() // its last words
-		s.t.Fatalf("the host does not start: %v\n%s", err, s.log.String())
+		return fmt.Errorf("the host does not start: %w\n%s", err, s.log.String())
 	}
 	s.eventually("the host is ready", func() error {
 		resp, err := http.Get("http://127.0.0.1:" + s.port + "/readyz")
@@ -194,6 +202,7 @@ func (s *site) start() {
 		s.t.Fatalf("%v: %s", err, stderr)
 	}
 	s.url = strings.TrimSpace(page)
+	return nil
 }
 
 // stop ends the host as an operator would.
