@@ -349,14 +349,12 @@ func TestPagesRun(t *testing.T) {
 	if len(scripts) == 0 {
 		t.Fatal("no page has a command to run")
 	}
+	plain := plainFlynn(t)
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"serve": serveWritten, "prints": prints},
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir+"/home")
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
-		},
+		Setup:               func(env *testscript.Env) error { return setUp(env, plain) },
 	})
 }
 

@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,6 +24,39 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"flynn": main})
 }
 
+// concurrent are the scripts whose commands do several things at once. Where these tests have the race detector, so do they. The commands of all
+// other scripts, of which most only start and end, are those of plainFlynn: they take less than half the time. The command serve runs in this
+// process, and so has the detector either way.
+var concurrent = []string{
+	"chat", "doctor", "downgrade_store", "logs", "plugin", "plugin_conform", "plugin_versions", "policy_cover", "policy_fuzz", "policy_install", "policy_loop",
+	"policy_replay", "policy_shadow", "policy_test", "serve_attach", "upgrade_check", "upgrade_store",
+}
+
+// plainFlynn returns a folder with a flynn without the race detector, or "" where these tests have none either.
+func plainFlynn(t *testing.T) string {
+	about, ok := debug.ReadBuildInfo()
+	if !ok || !slices.Contains(about.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) || need.Sources() != nil {
+		return ""
+	}
+	dir := t.TempDir()
+	// With the tags of a release, as other tests build it, so that nothing is compiled twice. The go command keeps a program that it runs.
+	cmd := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-tags=urfave_cli_no_template,grpcnotrace,embedtz", "-exec=cp", ".", filepath.Join(dir, "flynn"))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build flynn: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// setUp gives a script a home of its own, and the flynn of a folder if there is one.
+func setUp(env *testscript.Env, plain string) error {
+	env.Setenv("HOME", env.WorkDir+"/home")
+	if plain != "" {
+		env.Setenv("PATH", plain+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	}
+	return os.Mkdir(env.WorkDir+"/home", 0o700)
+}
+
 // TestScripts runs every testdata/*.txtar: the real command line, one script for each behaviour.
 func TestScripts(t *testing.T) { runScripts(t, "testdata") }
 
@@ -32,6 +68,7 @@ func TestPolicyScripts(t *testing.T) {
 }
 
 func runScripts(t *testing.T, dir string) {
+	plain := plainFlynn(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		RequireExplicitExec: true,
@@ -43,8 +80,10 @@ func runScripts(t *testing.T, dir string) {
 		},
 		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir+"/home")
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
+			if slices.Contains(concurrent, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")) {
+				return setUp(env, "")
+			}
+			return setUp(env, plain)
 		},
 	})
 }
@@ -55,8 +94,7 @@ func release(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: release DIR")
 	}
 	dir := ts.MkAbs(args[0])
-	program, err := os.Executable()
-	ts.Check(err)
+	program := filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "flynn")
 	ts.Check(os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
 	// This process must not write the program: what another test starts meanwhile would hold it open, and nobody could execute it.
 	flynn := filepath.Join(dir, "bin", "flynn")

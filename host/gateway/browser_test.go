@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // chromium is the browser of all tests, which the first one that needs it starts.
@@ -27,25 +25,16 @@ var chromium struct {
 // browser returns the context of a person of its own in the browser, whose windows have the size of a laptop.
 func browser(t testing.TB) context.Context {
 	t.Helper()
-	_, err := exec.LookPath("chromium")
-	need.Part(t, "chromium", err)
+	gatewaytest.NeedBrowser(t)
 	chromium.Lock()
 	defer chromium.Unlock()
 	if chromium.ctx == nil {
-		if chromium.ctx, chromium.closed, err = gatewaytest.StartBrowser(chromedp.WindowSize(1180, 820), chromedp.ExecPath(program())); err != nil {
+		var err error
+		if chromium.ctx, chromium.closed, err = gatewaytest.StartBrowser(chromedp.WindowSize(1180, 820)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return gatewaytest.Page(t, chromium.ctx)
-}
-
-// program is the Chromium without the windows of a desktop, where it is installed: it takes half the processor's time. It asks nobody for a
-// microphone, so TestRecording has the whole one.
-func program() string {
-	if path, err := exec.LookPath("chromium-headless-shell"); err == nil {
-		return path
-	}
-	return "chromium"
 }
 
 func closeBrowser() error {

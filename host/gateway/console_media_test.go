@@ -46,7 +46,7 @@ func (p pageDriver) kept(d *fixture) []byte {
 func TestRecording(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		t.Run(fmt.Sprint("allowed ", allowed), func(t *testing.T) {
-			b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820),
+			b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820), chromedp.ExecPath(gatewaytest.Chromium),
 				chromedp.Flag("use-fake-device-for-media-stream", true), chromedp.Flag("use-fake-ui-for-media-stream", allowed))
 			d := open(t, attached)
 			p := visit(t, b, d)
@@ -80,9 +80,8 @@ func TestRecording(t *testing.T) {
 
 // TestCamera takes a picture with a phone, whose camera gives the page a file.
 func TestCamera(t *testing.T) {
-	b := gatewaytest.Browser(t, chromedp.WindowSize(390, 844))
 	d := open(t, attached)
-	p := visit(t, b, d)
+	p := visit(t, browser(t), d)
 	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	var taken bytes.Buffer
 	if err := png.Encode(&taken, image.NewGray(image.Rect(0, 0, 64, 48))); err != nil {

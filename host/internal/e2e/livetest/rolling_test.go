@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/host/store/postgres"
 	"github.com/flynnhost/flynn/host/store/postgres/postgrestest"
 )
@@ -35,7 +36,7 @@ func buildNewer(t testing.TB, out string) {
 	if err = errors.Join(err, failed, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w -X github.com/flynnhost/flynn/host/buildinfo.version=v99.0.0", "-overlay", filepath.Join(dir, "overlay.json"), "-o", out+"/", "./cmd/flynn")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags="+hosttest.Tags, "-ldflags=-s -w -X github.com/flynnhost/flynn/host/buildinfo.version=v99.0.0", "-overlay", filepath.Join(dir, "overlay.json"), "-o", out+"/", "./cmd/flynn")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
