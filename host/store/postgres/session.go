@@ -354,6 +354,12 @@ func (s *session) Changed(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
+// Insert implements sqlstore.Session.
+func (s *session) Insert(query string, args ...any) (id int64, err error) {
+	err = s.Row(query+" RETURNING id", args, &id)
+	return id, err
+}
+
 // Row implements sqlstore.Session.
 func (s *session) Row(query string, args []any, dest ...any) error {
 	q, err := bound(query, args)

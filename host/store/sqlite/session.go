@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -184,6 +185,18 @@ func (s *session) Changed(query string, args ...any) (int64, error) {
 		return 0, err
 	}
 	return r.RowsAffected()
+}
+
+// Insert implements sqlstore.Session. RETURNING costs more than the insertion: SQLite keeps the rows until all are inserted.
+func (s *session) Insert(query string, args ...any) (int64, error) {
+	r, err := s.result(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return 0, cmp.Or(err, sql.ErrNoRows)
+	}
+	return r.LastInsertId()
 }
 
 // Row implements sqlstore.Session.

@@ -57,6 +57,8 @@ type Session interface {
 	Exec(query string, args ...any) error
 	// Changed runs a statement and returns the number of changed rows.
 	Changed(query string, args ...any) (int64, error)
+	// Insert runs an INSERT of one row, and returns the id of the row or, if ON CONFLICT has nothing done, sql.ErrNoRows.
+	Insert(query string, args ...any) (id int64, err error)
 	// Row scans the only row of a query, or returns sql.ErrNoRows.
 	Row(query string, args []any, dest ...any) error
 	// Query returns the rows of a query. They must be closed before another call.

@@ -64,15 +64,14 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 	if err := putTurn(w, c.Turn, e); err != nil {
 		return err
 	}
-	for _, s := range c.Steps {
-		n, err := w.changed("INSERT INTO steps (turn, seq, kind, data, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-			c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano())
-		if err != nil {
-			return err
-		}
-		if n != 1 {
-			return fmt.Errorf("step %d exists already: %w", s.Seq, store.ErrConflict)
-		}
+	n, err := insertRows(w, "INSERT INTO steps (turn, seq, kind, data, at) VALUES %s ON CONFLICT DO NOTHING", c.Steps, func(s turnlog.Step) []any {
+		return []any{c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano()}
+	})
+	if err != nil {
+		return err
+	}
+	if n != int64(len(c.Steps)) {
+		return fmt.Errorf("a step from %d on exists already: %w", c.Steps[0].Seq, store.ErrConflict)
 	}
 	w.touchConversation(c.Turn.ConversationKey(), c.Turn.Sender)
 	w.say(e.said)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -320,6 +321,26 @@ func (w *writer) apart(group []*op, errs []error) error {
 }
 
 func (w *writer) exec(query string, args ...any) error { return w.session.Exec(query, args...) }
+
+// insertTogether is the number of rows that one statement inserts.
+const insertTogether = 16
+
+// insertRows runs an INSERT with the values of a list for %s, and returns the number of inserted rows.
+func insertRows[T any](w *writer, query string, list []T, values func(T) []any) (inserted int64, err error) {
+	for chunk := range slices.Chunk(list, insertTogether) {
+		var args []any
+		for _, v := range chunk {
+			args = append(args, values(v)...)
+		}
+		row := ", (?" + strings.Repeat(", ?", len(args)/len(chunk)-1) + ")"
+		n, err := w.changed(fmt.Sprintf(query, strings.Repeat(row, len(chunk))[2:]), args...)
+		if err != nil {
+			return inserted, err
+		}
+		inserted += n
+	}
+	return inserted, nil
+}
 
 // changed runs query and returns the number of changed rows.
 func (w *writer) changed(query string, args ...any) (int64, error) {
