@@ -92,8 +92,9 @@ func (s *session) Transaction(own *sqlstore.Ownership, _ bool, do func() error) 
 }
 
 // Each implements sqlstore.Session. Each write has a savepoint, which copies every page that it touches.
-func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, do func(int) error, end func() error, errs []error) error {
+func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, begin func(), do func(int) error, end func() error, errs []error) error {
 	return s.Transaction(own, exclusive, func() error {
+		begin()
 		for i := range n {
 			if err := s.Exec("SAVEPOINT op"); err != nil {
 				return err

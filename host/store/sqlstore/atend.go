@@ -9,14 +9,19 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// atEnd is what a transaction writes last: what it has changed, once for each thing however often it was written, and the texts that
-// can be searched. In Postgres triggers write both: deferred ones number changes in the order of the commits.
+// atEnd is what a transaction writes last, together for all of its writes: logs that the transaction itself does not read, what it has
+// changed, once for each thing however often it was written, and the texts that can be searched. In Postgres triggers write the last two:
+// deferred ones number changes in the order of the commits.
 type atEnd struct {
-	changed []store.Change
-	said    []saidText
+	decisions []journal.Decision
+	usage     []usage.Row
+	changed   []store.Change
+	said      []saidText
 }
 
 // A saidText is a row of the table said.
@@ -66,10 +71,16 @@ func (w *writer) say(texts []saidText) {
 
 // writeEnd writes what the transaction has recorded: of several changes of a thing the last.
 func (w *writer) writeEnd() error {
+	if err := w.putDecisions(w.end.decisions); err != nil {
+		return err
+	}
+	if err := w.putUsage(w.end.usage); err != nil {
+		return err
+	}
 	if err := w.putChanges(w.end.changed); err != nil {
 		return err
 	}
-	_, err := insertRows(w, "INSERT INTO said (turn, seq, who, key, at, text) VALUES %s", w.end.said, func(s saidText) []any {
+	err := insertRows(w.exec, "INSERT INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", w.end.said, func(s saidText) []any {
 		return []any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}
 	})
 	if err != nil {
@@ -94,14 +105,13 @@ func (w *writer) putChanges(list []store.Change) error {
 		}
 	}
 	slices.Reverse(last)
-	_, err := insertRows(w, "INSERT OR REPLACE INTO changes (kind, id, of, at) VALUES %s", last, func(c store.Change) []any {
+	return insertRows(w.exec, "INSERT OR REPLACE INTO changes (kind, id, of, at) VALUES %s", "(?, ?, ?, ?)", last, func(c store.Change) []any {
 		return []any{c.Kind, c.ID, c.Of, nanos(c.At)}
 	})
-	return err
 }
 
 // IndexTogether is the number of texts that are indexed at once. Each transaction that writes the index flushes it.
-const IndexTogether = 64
+const IndexTogether = 256
 
 // indexSaid adds the texts to the index that are not in it. A table of FTS5 records in one that ends with _docsize which texts it has.
 func (w *writer) indexSaid() error {

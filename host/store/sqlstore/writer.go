@@ -242,7 +242,7 @@ func (w *writer) commit(group []*op) {
 	}
 	w.alone = group[0].exclusive
 	err := w.session.Transaction(&w.own, w.alone, func() (err error) {
-		w.end = atEnd{}
+		w.begin()
 		if group, err = w.together(group); err != nil {
 			return err
 		}
@@ -284,6 +284,9 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
+// begin forgets what a transaction that is repeated has recorded.
+func (w *writer) begin() { w.end = atEnd{} }
+
 // together runs the ops of a group up to the first failure, and then those that have arrived meanwhile, which would otherwise wait for two
 // flushes. It returns those that it has run: when groupTime is over, the others wait for the next group.
 func (w *writer) together(group []*op) ([]*op, error) {
@@ -309,8 +312,7 @@ func (w *writer) together(group []*op) ([]*op, error) {
 
 // apart runs each op so that it fails alone, and stores its error in errs.
 func (w *writer) apart(group []*op, errs []error) error {
-	w.end = atEnd{}
-	return w.session.Each(&w.own, group[0].exclusive, len(group), func(i int) error {
+	return w.session.Each(&w.own, group[0].exclusive, len(group), w.begin, func(i int) error {
 		before := w.end
 		err := group[i].run(w)
 		if err != nil {
@@ -325,21 +327,19 @@ func (w *writer) exec(query string, args ...any) error { return w.session.Exec(q
 // insertTogether is the number of rows that one statement inserts.
 const insertTogether = 16
 
-// insertRows runs an INSERT with the values of a list for %s, and returns the number of inserted rows.
-func insertRows[T any](w *writer, query string, list []T, values func(T) []any) (inserted int64, err error) {
+// insertRows calls run for an INSERT whose query has %s in the place of the rows. Each row is written as row, with values for its
+// parameters.
+func insertRows[T any](run func(query string, args ...any) error, query, row string, list []T, values func(T) []any) error {
 	for chunk := range slices.Chunk(list, insertTogether) {
-		var args []any
+		args := make([]any, 0, len(chunk)*strings.Count(row, "?"))
 		for _, v := range chunk {
 			args = append(args, values(v)...)
 		}
-		row := ", (?" + strings.Repeat(", ?", len(args)/len(chunk)-1) + ")"
-		n, err := w.changed(fmt.Sprintf(query, strings.Repeat(row, len(chunk))[2:]), args...)
-		if err != nil {
-			return inserted, err
+		if err := run(fmt.Sprintf(query, row+strings.Repeat(", "+row, len(chunk)-1)), args...); err != nil {
+			return err
 		}
-		inserted += n
 	}
-	return inserted, nil
+	return nil
 }
 
 // changed runs query and returns the number of changed rows.
