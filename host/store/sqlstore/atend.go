@@ -80,7 +80,7 @@ func (w *writer) writeEnd() error {
 	if err := w.putChanges(w.end.changed); err != nil {
 		return err
 	}
-	err := insertRows(w.exec, "INSERT INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", w.end.said, func(s saidText) []any {
+	err := insertRows(w.exec, "INSERT OR FAIL INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", w.end.said, func(s saidText) []any {
 		return []any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func (w *writer) putDecisions(ds []journal.Decision) error {
 			return err
 		}
 	}
-	return insertRows(w.exec, `INSERT INTO decisions (at, kind, turn, policy, digest, file, frame, text, args, calls, raw, rule, answer, reason, error, fuel, nanos)
+	return insertRows(w.exec, `INSERT OR FAIL INTO decisions (at, kind, turn, policy, digest, file, frame, text, args, calls, raw, rule, answer, reason, error, fuel, nanos)
 		VALUES %s`, "(?, ?, ?, ?, ?, ?, ?, (SELECT id FROM decision_texts WHERE digest = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)", ds,
 		func(d journal.Decision) []any {
 			return []any{

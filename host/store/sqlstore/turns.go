@@ -70,7 +70,7 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 		added += int(n)
 		return err
 	}
-	err := insertRows(insert, "INSERT INTO steps (turn, seq, kind, data, at) VALUES %s ON CONFLICT DO NOTHING", "(?, ?, ?, ?, ?)", c.Steps,
+	err := insertRows(insert, "INSERT OR FAIL INTO steps (turn, seq, kind, data, at) VALUES %s ON CONFLICT DO NOTHING", "(?, ?, ?, ?, ?)", c.Steps,
 		func(s turnlog.Step) []any { return []any{c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano()} })
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func (w *writer) addUsage(us []usage.Row) {
 }
 
 func (w *writer) putUsage(us []usage.Row) error {
-	return insertRows(w.exec, `INSERT INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
+	return insertRows(w.exec, `INSERT OR FAIL INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
 		input, output, cache_read, cache_write, cost, estimated) VALUES %s`, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", us,
 		func(u usage.Row) []any {
 			return []any{

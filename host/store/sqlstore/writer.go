@@ -328,7 +328,7 @@ func (w *writer) exec(query string, args ...any) error { return w.session.Exec(q
 const insertTogether = 16
 
 // insertRows calls run for an INSERT whose query has %s in the place of the rows. Each row is written as row, with values for its
-// parameters.
+// parameters. Queries say OR FAIL, because SQLite would otherwise copy every page before it changes, to undo a part of the rows.
 func insertRows[T any](run func(query string, args ...any) error, query, row string, list []T, values func(T) []any) error {
 	for chunk := range slices.Chunk(list, insertTogether) {
 		args := make([]any, 0, len(chunk)*strings.Count(row, "?"))
