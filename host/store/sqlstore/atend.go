@@ -80,13 +80,20 @@ func (w *writer) writeEnd() error {
 	if err := w.putChanges(w.end.changed); err != nil {
 		return err
 	}
-	err := insertRows(w.exec, "INSERT OR FAIL INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", w.end.said, func(s saidText) []any {
+	return w.putSaid(w.end.said)
+}
+
+func (w *writer) putSaid(texts []saidText) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	err := insertRows(w.exec, "INSERT OR FAIL INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", texts, func(s saidText) []any {
 		return []any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}
 	})
 	if err != nil {
 		return err
 	}
-	if w.unindexed += len(w.end.said); w.unindexed < IndexTogether {
+	if w.unindexed += len(texts); w.unindexed < IndexTogether {
 		return nil
 	}
 	return w.indexSaid()
