@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -502,8 +503,14 @@ func TestRequestsKnowTheirSize(t *testing.T) {
 }
 
 // TestConversationIsKeptOnce: a call gets the session's own messages with the turn's behind them, and what a later turn or call puts there
-// does not change what was said before.
+// does not change what was said before. Once there is a summary, it is in the first message, which is joined with it once.
 func TestConversationIsKeptOnce(t *testing.T) {
+	for _, summary := range []string{"", "much was said"} {
+		t.Run(cmp.Or(summary, "no summary"), func(t *testing.T) { keptOnce(t, summary) })
+	}
+}
+
+func keptOnce(t *testing.T, summary string) {
 	s := &session{}
 	turn := func(n int) *transcript.State {
 		said := fmt.Sprintf("thing %d", n)
@@ -513,14 +520,19 @@ func TestConversationIsKeptOnce(t *testing.T) {
 	for n := range keepTurns + 50 {
 		for range 2 { // the second call of a turn has more to say
 			given := s.context(1<<30, 3).messages
-			if asked := append(given, model.Message{Text: "lost"}, model.Message{Text: "of this call alone"}); &asked[0] != &s.said[:1][0] {
+			asked := append(given, model.Message{Text: "lost"}, model.Message{Text: "of this call alone"})
+			kept := s.said
+			if s.told.text != "" {
+				kept = s.headed.messages
+			}
+			if &asked[0] != &kept[:1][0] {
 				t.Fatalf("turn %d: the conversation was copied", n)
 			}
 		}
 		s.add(fmt.Sprint(n), turn(n))
 		want = append(want, fmt.Sprintf("thing %d", n), fmt.Sprintf("echo: thing %d", n))
 		if n == 100 {
-			s.compacted(turnlog.Summary{}, 90)
+			s.compacted(turnlog.Summary{Text: summary}, 90)
 			want = want[180:]
 		}
 		want = want[max(0, len(want)-2*keepTurns):]
@@ -528,12 +540,21 @@ func TestConversationIsKeptOnce(t *testing.T) {
 		for _, m := range s.context(1<<30, 1).messages {
 			got = append(got, m.Text)
 		}
+		if s.told.text != "" {
+			got[0] = strings.TrimPrefix(got[0], s.told.text+"\n\n")
+		}
 		for _, tr := range s.turns {
 			kept = append(kept, tr.messages[0].Text, tr.messages[1].Text)
 		}
 		if !slices.Equal(got, want) || !slices.Equal(kept, want) {
 			t.Fatalf("after turn %d: %q and %q, want %q", n, got, kept, want)
 		}
+	}
+	if (s.told.text == "") != (summary == "") {
+		t.Errorf("the summary is %q", s.told.text)
+	}
+	if few := s.context(1, 0).messages; summary != "" && (len(few) != 1 || few[0].Text != s.told.text) {
+		t.Errorf("where no turn has room there are %v", few)
 	}
 }
 

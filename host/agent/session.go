@@ -23,6 +23,7 @@ type session struct {
 	key     message.SessionKey
 	summary turnlog.Summary // of the turns before; zero if there is none
 	told    shownSummary
+	headed  headed
 	turns   []endedTurn     // the last keepTurns after the summary, oldest first
 	said    []model.Message // the messages of turns, which are slices of it
 	labels  []string        // provenance, sorted
@@ -41,6 +42,14 @@ type shownSummary struct {
 	text string
 	size int // estimated tokens of the summary
 	full int // estimated tokens of the text
+}
+
+// headed is a summary with the turns after it, kept so that each turn appends to it.
+type headed struct {
+	summary  string
+	first    string // id of the first turn
+	turns    int
+	messages []model.Message
 }
 
 // endedTurn is an ended turn as a model sees it.
@@ -102,12 +111,11 @@ func (s *session) context(window, spare int) earlier {
 		first--
 		size += s.turns[first].size
 	}
-	s.grow(spare)
-	ms := last(s.said, messagesIn(s.turns[first:]))
-	if s.told.text == "" {
-		return earlier{ms, size}
+	if s.told.text != "" {
+		return earlier{s.withSummary(s.turns[first:], spare), size - s.told.size + s.told.full}
 	}
-	return earlier{s.withSummary(append(make([]model.Message, 0, 1+len(ms)+spare), ms...)), size - s.told.size + s.told.full}
+	s.grow(spare)
+	return earlier{last(s.said, messagesIn(s.turns[first:])), size}
 }
 
 // grow makes room for more messages, so that a turn appends its own without copying the others for each call.
@@ -144,22 +152,38 @@ func (s *session) size() int {
 	return n
 }
 
-// withSummary puts the summary before the first message, or into it if that is a person's: providers require alternating roles.
-func (s *session) withSummary(ms []model.Message) []model.Message {
-	if s.told.text == "" {
-		return ms
+// withSummary returns the messages of turns with the summary before the first message, or in it if that is a person's: providers require
+// alternating roles.
+func (s *session) withSummary(turns []endedTurn, spare int) []model.Message {
+	h := &s.headed
+	if len(turns) == 0 {
+		*h = headed{}
+		return append(make([]model.Message, 0, 1+spare), model.Message{Role: model.User, Text: s.told.text})
 	}
-	if len(ms) > 0 && ms[0].Role == model.User && len(ms[0].Results) == 0 {
-		ms[0].Text = s.told.text + "\n\n" + ms[0].Text
-		return ms
+	if h.summary != s.told.text || h.first != turns[0].id {
+		*h = headed{summary: s.told.text, first: turns[0].id, messages: make([]model.Message, 0, 1+messagesIn(turns)+spare)}
 	}
-	return slices.Insert(ms, 0, model.Message{Role: model.User, Text: s.told.text})
+	for _, t := range turns[h.turns:] {
+		ms := t.messages
+		if h.turns == 0 {
+			head := model.Message{Role: model.User, Text: s.told.text}
+			if len(ms) > 0 && ms[0].Role == model.User && len(ms[0].Results) == 0 {
+				head, ms = ms[0], ms[1:]
+				head.Text = s.told.text + "\n\n" + head.Text
+			}
+			h.messages = append(h.messages, head)
+		}
+		h.messages = append(h.messages, ms...)
+		h.turns++
+	}
+	h.messages = slices.Grow(h.messages, spare)
+	return h.messages
 }
 
 // bytes returns the approximate memory of the session.
 func (s *session) bytes() int64 {
 	const fixed, perMessage, perPart = 1 << 10, 200, 100
-	n := fixed + len(s.told.text)
+	n := fixed + 2*len(s.told.text) + perMessage*len(s.headed.messages)
 	for _, m := range s.said {
 		n += perMessage + len(m.Text)
 		for _, c := range m.Calls {

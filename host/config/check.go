@@ -96,9 +96,12 @@ func LocalFrontends() []string { return []string{"terminal", "web"} }
 
 // BuiltinChannels are the channel instances that every Flynn has: the local frontends, the console of people who are signed in, those for
 // API clients, and that of the schedules.
-func BuiltinChannels() []string {
-	return append(LocalFrontends(), "console", "mcp", "openai", "schedule")
-}
+func BuiltinChannels() []string { return slices.Clone(builtinChannels) }
+
+var builtinChannels = append(LocalFrontends(), "console", "mcp", "openai", "schedule")
+
+// BuiltinChannel reports whether a channel instance is one of BuiltinChannels.
+func BuiltinChannel(name string) bool { return slices.Contains(builtinChannels, name) }
 
 // ChannelNames are the names of all channel instances, built-in ones included, sorted.
 func (c *Config) ChannelNames() []string {
@@ -121,7 +124,7 @@ func (c *checker) names() {
 	}
 	for _, name := range sorted(c.cfg.Channels) {
 		c.name(keyPath{"channels", name}, name)
-		if slices.Contains(BuiltinChannels(), name) {
+		if BuiltinChannel(name) {
 			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is built in and needs no channel", name), "choose another name")
 		}
 	}

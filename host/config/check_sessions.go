@@ -40,7 +40,7 @@ func (c *checker) linked(at keyPath, id string) bool {
 		c.report(at, fmt.Sprintf("%q is a glob", id), "a link names each id in full")
 	case !found || name == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id"`)
-	case slices.Contains(BuiltinChannels(), instance):
+	case BuiltinChannel(instance):
 		c.report(at, fmt.Sprintf("%q is a built-in channel", instance), "its conversations are separate sessions and cannot be linked")
 	case !c.knownChannel(instance):
 		c.noChannel(at, instance, sorted(c.cfg.Channels))

@@ -61,7 +61,7 @@ func (c *checker) driverName(at keyPath, name string) {
 	_, isChannel := c.cfg.Channels[name]
 	_, isProvider := c.cfg.Tools[name]
 	switch {
-	case isChannel || slices.Contains(BuiltinChannels(), name):
+	case isChannel || BuiltinChannel(name):
 		c.report(at, fmt.Sprintf("%q is a channel", name), "choose another name")
 	case isProvider:
 		c.report(at, fmt.Sprintf("%q provides tools", name), "choose another name")

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -81,7 +80,7 @@ func (c *checker) toolProviderName(at keyPath, name string) {
 	case name == "" || len(name) > maxProviderName || strings.Trim(name, letters+"0123456789-_") != "" || !strings.Contains(letters, name[:1]):
 		c.report(at, fmt.Sprintf("bad name %q", name),
 			fmt.Sprintf("use at most %d of a-z, 0-9, - and _, with a letter first: its tools are called NAME.TOOL", maxProviderName))
-	case isChannel || slices.Contains(BuiltinChannels(), name):
+	case isChannel || BuiltinChannel(name):
 		c.report(at, fmt.Sprintf("%q is a channel", name), "choose another name")
 	}
 }

@@ -204,7 +204,7 @@ const FrontendChannel = "channel"
 
 // Frontend returns the frontend of a channel instance: channel, web, terminal, console, openai, mcp or schedule.
 func Frontend(channel string) string {
-	if slices.Contains(config.BuiltinChannels(), channel) {
+	if config.BuiltinChannel(channel) {
 		return channel
 	}
 	return FrontendChannel

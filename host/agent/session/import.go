@@ -246,7 +246,7 @@ func ofChannel(sender message.SenderKey, channel string) bool {
 // rekey changes the key of a private session of an older version, which had the form of a group's key, to its present form.
 func (p *parser) rekey() {
 	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
-	if i < 0 || slices.Contains(config.BuiltinChannels(), p.turns[i].Turn.Channel) {
+	if i < 0 || config.BuiltinChannel(p.turns[i].Turn.Channel) {
 		return
 	}
 	t := p.turns[i].Turn

@@ -71,7 +71,7 @@ var _ gateway.Conversations = Conversations{}
 
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleChannel {
+	if !config.BuiltinChannel(m.Channel) || m.Channel == message.ScheduleChannel {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	for _, a := range m.Attachments {
@@ -243,7 +243,7 @@ func (c Conversations) Conversation(ctx context.Context, channel, id string) (v 
 			v.Agent, v.Last = s.Agent, s.Last
 		}
 	}
-	if len(sessions) == 0 || !slices.Contains(config.BuiltinChannels(), channel) {
+	if len(sessions) == 0 || !config.BuiltinChannel(channel) {
 		return v, store.NotFound(string(key) + " is not a conversation of this machine")
 	}
 	return v, nil
@@ -286,7 +286,7 @@ func program(channel string) bool {
 // DeleteConversation implements gateway.Conversations for the frontends of this machine.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
 	scope := channel + ":" + conversation
-	if !slices.Contains(config.BuiltinChannels(), channel) {
+	if !config.BuiltinChannel(channel) {
 		return store.NotFound(scope + " is not a conversation of this machine: write /delete in it")
 	}
 	return c.Keeper.DeleteConversation(ctx, scope, by, stop)

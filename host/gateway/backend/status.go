@@ -294,7 +294,7 @@ func (s Status) warnings(c *config.Config) []string {
 func stranded(waiting map[string]int, channels map[string]config.Channel) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		if !slices.Contains(config.BuiltinChannels(), name) && !channels[name].Enabled {
+		if !config.BuiltinChannel(name) && !channels[name].Enabled {
 			out = append(out, fmt.Sprintf("%d replies wait for the channel %s, which is not configured.", waiting[name], name))
 		}
 	}

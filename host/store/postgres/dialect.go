@@ -28,6 +28,8 @@ var (
 	bytesAsText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`CAST\(([^()\s]+) AS TEXT\)`) })
 	// SQLite has the comment: it has no row locks, and its transactions exclude each other.
 	rowLock = "/* lock */"
+	// SQLite would prepare to undo a part of the statement without it.
+	orFail = "INSERT OR FAIL INTO"
 	// SQLite keeps the order of tables of a CROSS JOIN with a condition, which Postgres does not know.
 	orderedJoin = "CROSS JOIN usage ON"
 )
@@ -38,6 +40,7 @@ func translate(query string) statement {
 	}
 	text := bytesAsText().ReplaceAllString(query, "utf8($1)")
 	text = strings.ReplaceAll(text, rowLock, "FOR NO KEY UPDATE")
+	text = strings.ReplaceAll(text, orFail, "INSERT INTO")
 	text = strings.ReplaceAll(text, orderedJoin, "JOIN usage ON")
 	s := numbered(text)
 	statements.Store(query, s)

@@ -88,9 +88,10 @@ func (s *session) broken(err error) bool {
 }
 
 // Each implements sqlstore.Session. Each write has a transaction of its own.
-func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, do func(int) error, end func() error, errs []error) error {
+func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, begin func(), do func(int) error, end func() error, errs []error) error {
 	for i := range n {
 		errs[i] = s.Transaction(own, exclusive, func() error {
+			begin()
 			if err := do(i); err != nil {
 				return sqlstore.OpError{Err: err}
 			}
@@ -352,6 +353,12 @@ func (s *session) Changed(query string, args ...any) (n int64, err error) {
 		return err
 	})
 	return n, err
+}
+
+// Insert implements sqlstore.Session.
+func (s *session) Insert(query string, args ...any) (id int64, err error) {
+	err = s.Row(query+" RETURNING id", args, &id)
+	return id, err
 }
 
 // Row implements sqlstore.Session.

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -12,9 +14,11 @@ import (
 
 // session is the one connection that writes.
 type session struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt // the prepared statements of conn by text
+	db      *sql.DB
+	conn    *sql.Conn
+	stmts   map[string]*sql.Stmt              // the prepared statements of conn by text, for queries
+	execs   map[string]driver.StmtExecContext // and for the rest
+	binding []driver.NamedValue               // the arguments of a statement that runs, reused by the next
 
 	version int64 // data_version when the ownership was read
 }
@@ -47,7 +51,7 @@ func newSession(ctx context.Context, path string, fresh bool) (*session, error) 
 		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
 	convert(ctx, conn)
-	return &session{db: db, conn: conn, stmts: map[string]*sql.Stmt{}}, nil
+	return &session{db: db, conn: conn, stmts: map[string]*sql.Stmt{}, execs: map[string]driver.StmtExecContext{}}, nil
 }
 
 // enter makes the session that of a new incarnation of a host, which fences out the previous one. A host that has the store alone takes
@@ -91,8 +95,9 @@ func (s *session) Transaction(own *sqlstore.Ownership, _ bool, do func() error) 
 }
 
 // Each implements sqlstore.Session. Each write has a savepoint, which copies every page that it touches.
-func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, do func(int) error, end func() error, errs []error) error {
+func (s *session) Each(own *sqlstore.Ownership, exclusive bool, n int, begin func(), do func(int) error, end func() error, errs []error) error {
 	return s.Transaction(own, exclusive, func() error {
+		begin()
 		for i := range n {
 			if err := s.Exec("SAVEPOINT op"); err != nil {
 				return err
@@ -163,12 +168,31 @@ func (s *session) stmt(query string) (*sql.Stmt, error) {
 	return p, nil
 }
 
-func (s *session) result(query string, args ...any) (sql.Result, error) {
-	p, err := s.stmt(query)
-	if err != nil {
-		return nil, err
+// result runs a statement without database/sql, which would allocate for each as much as the driver.
+func (s *session) result(query string, args ...any) (r driver.Result, err error) {
+	s.binding = s.binding[:0]
+	for i, arg := range args {
+		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, fmt.Errorf("argument %d of %q: %w", i+1, query, err)
+		}
+		s.binding = append(s.binding, driver.NamedValue{Ordinal: i + 1, Value: v})
 	}
-	return p.ExecContext(context.Background(), args...)
+	err = s.conn.Raw(func(conn any) error {
+		p, ok := s.execs[query]
+		if !ok {
+			prepared, err := conn.(driver.ConnPrepareContext).PrepareContext(context.Background(), query)
+			if err != nil {
+				return fmt.Errorf("prepare %q: %w", query, err)
+			}
+			p = prepared.(driver.StmtExecContext)
+			s.execs[query] = p
+		}
+		r, err = p.ExecContext(context.Background(), s.binding)
+		return err
+	})
+	clear(s.binding)
+	return r, err
 }
 
 // Exec implements sqlstore.Session.
@@ -184,6 +208,18 @@ func (s *session) Changed(query string, args ...any) (int64, error) {
 		return 0, err
 	}
 	return r.RowsAffected()
+}
+
+// Insert implements sqlstore.Session. RETURNING costs more than the insertion: SQLite keeps the rows until all are inserted.
+func (s *session) Insert(query string, args ...any) (int64, error) {
+	r, err := s.result(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return 0, cmp.Or(err, sql.ErrNoRows)
+	}
+	return r.LastInsertId()
 }
 
 // Row implements sqlstore.Session.
@@ -206,5 +242,11 @@ func (s *session) Close() error {
 	for _, p := range s.stmts {
 		errs = append(errs, p.Close())
 	}
+	errs = append(errs, s.conn.Raw(func(any) (err error) {
+		for _, p := range s.execs {
+			err = errors.Join(err, p.(driver.Stmt).Close())
+		}
+		return err
+	}))
 	return errors.Join(append(errs, s.conn.Close(), s.db.Close())...)
 }

@@ -4,18 +4,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// atEnd is what a transaction writes last: what it has changed, once for each thing however often it was written, and the texts that
-// can be searched. In Postgres triggers write both: deferred ones number changes in the order of the commits.
+// atEnd is what a transaction writes last, together for all of its writes: logs that the transaction itself does not read, what it has
+// changed, once for each thing however often it was written, and the texts that can be searched. In Postgres triggers write the last two:
+// deferred ones number changes in the order of the commits.
 type atEnd struct {
-	changed []store.Change
-	said    []saidText
+	decisions []journal.Decision
+	usage     []usage.Row
+	changed   []store.Change
+	said      []saidText
 }
 
 // A saidText is a row of the table said.
@@ -31,7 +37,7 @@ func (w *writer) touch(kind store.ChangeKind, id string, of message.SenderKey) {
 	if w.session.Dialect() == Postgres {
 		return
 	}
-	w.end.changed = append(w.end.changed, store.Change{Kind: kind, ID: id, Of: of})
+	w.end.changed = append(w.end.changed, store.Change{Kind: kind, ID: id, Of: of, At: time.Now()})
 }
 
 func (w *writer) touchConversation(k message.ConversationKey, of message.SenderKey) {
@@ -65,45 +71,54 @@ func (w *writer) say(texts []saidText) {
 
 // writeEnd writes what the transaction has recorded: of several changes of a thing the last.
 func (w *writer) writeEnd() error {
-	type thing struct {
-		kind store.ChangeKind
-		id   string
+	if err := w.putDecisions(w.end.decisions); err != nil {
+		return err
 	}
-	last := map[thing]int{}
-	for i, c := range w.end.changed {
-		last[thing{c.Kind, c.ID}] = i
+	if err := w.putUsage(w.end.usage); err != nil {
+		return err
 	}
-	now := time.Now()
-	for i, c := range w.end.changed {
-		if last[thing{c.Kind, c.ID}] != i {
-			continue
-		}
-		c.At = now
-		if err := w.putChange(c); err != nil {
-			return err
-		}
+	if err := w.putChanges(w.end.changed); err != nil {
+		return err
 	}
-	return w.writeSaid(w.end.said)
+	return w.putSaid(w.end.said)
 }
 
-// IndexTogether is the number of texts that are indexed at once. Each transaction that writes the index flushes it.
-const IndexTogether = 64
-
-func (w *writer) writeSaid(texts []saidText) error {
+func (w *writer) putSaid(texts []saidText) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	for _, s := range texts {
-		err := w.exec("INSERT INTO said (turn, seq, who, key, at, text) VALUES (?, ?, ?, ?, ?, ?)", s.turn, s.seq, s.who, s.key, nanos(s.at), s.text)
-		if err != nil {
-			return err
-		}
+	err := insertRows(w.exec, "INSERT OR FAIL INTO said (turn, seq, who, key, at, text) VALUES %s", "(?, ?, ?, ?, ?, ?)", texts, func(s saidText) []any {
+		return []any{s.turn, s.seq, s.who, s.key, nanos(s.at), s.text}
+	})
+	if err != nil {
+		return err
 	}
 	if w.unindexed += len(texts); w.unindexed < IndexTogether {
 		return nil
 	}
 	return w.indexSaid()
 }
+
+// putChanges records the latest change of each thing, with a new number.
+func (w *writer) putChanges(list []store.Change) error {
+	type thing struct {
+		kind store.ChangeKind
+		id   string
+	}
+	seen, last := map[thing]bool{}, make([]store.Change, 0, len(list))
+	for _, c := range slices.Backward(list) {
+		if t := (thing{c.Kind, c.ID}); !seen[t] {
+			seen[t], last = true, append(last, c)
+		}
+	}
+	slices.Reverse(last)
+	return insertRows(w.exec, "INSERT OR REPLACE INTO changes (kind, id, of, at) VALUES %s", "(?, ?, ?, ?)", last, func(c store.Change) []any {
+		return []any{c.Kind, c.ID, c.Of, nanos(c.At)}
+	})
+}
+
+// IndexTogether is the number of texts that are indexed at once. Each transaction that writes the index flushes it.
+const IndexTogether = 256
 
 // indexSaid adds the texts to the index that are not in it. A table of FTS5 records in one that ends with _docsize which texts it has.
 func (w *writer) indexSaid() error {

@@ -43,15 +43,7 @@ func (w *writer) noteChange(c store.Change) error {
 		return err
 	}
 	c.Of = cmp.Or(c.Of, of)
-	return w.putChange(c)
-}
-
-// putChange records the latest change of a thing, with a new number.
-func (w *writer) putChange(c store.Change) error {
-	if err := w.exec("DELETE FROM changes WHERE kind = ? AND id = ?", c.Kind, c.ID); err != nil {
-		return err
-	}
-	return w.exec("INSERT INTO changes (kind, id, of, at) VALUES (?, ?, ?, ?)", c.Kind, c.ID, c.Of, nanos(c.At))
+	return w.putChanges([]store.Change{c})
 }
 
 // Changes implements store.Journal.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -15,41 +16,53 @@ import (
 
 // AddDecisions implements journal.Decisions.
 func (s *Store) AddDecisions(ctx context.Context, ds []journal.Decision) error {
-	if err := s.writer.write(ctx, func(w *writer) error { return addDecisions(w, "", ds) }); err != nil {
+	err := s.writer.write(ctx, func(w *writer) error {
+		w.addDecisions("", ds)
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("add decisions: %w", err)
 	}
 	return nil
 }
 
-// addDecisions inserts decisions. If turn is set, it replaces theirs.
-func addDecisions(w *writer, turn string, ds []journal.Decision) error {
+// addDecisions records decisions with the transaction. If turn is set, it replaces theirs.
+func (w *writer) addDecisions(turn string, ds []journal.Decision) {
 	for _, d := range ds {
-		w.touch(store.Decisions, "", "")
-		if turn != "" {
-			d.Turn = turn
-		}
-		text, err := addText(w, d.Text)
-		if err != nil {
-			return err
-		}
-		err = w.exec(`INSERT INTO decisions (at, kind, turn, policy, digest, file, frame, text, args, calls, raw, rule, answer, reason, error, fuel, nanos)
-			VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM decision_texts WHERE digest = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			nanos(d.At), d.Kind, d.Turn, d.Policy, d.Digest, d.File, d.Frame, text, []byte(d.Args), []byte(d.Calls), d.Raw, int64(d.Rule),
-			d.Answer, d.Reason, d.Error, d.Fuel, d.Nanos)
-		if err != nil {
-			return err
-		}
+		d.Turn = cmp.Or(turn, d.Turn)
+		w.end.decisions = append(w.end.decisions, d)
 	}
-	return nil
+	if len(ds) > 0 {
+		w.touch(store.Decisions, "", "")
+	}
 }
 
-// addText stores a text once and returns its digest, or nil for an empty text.
-func addText(w *writer, text string) ([]byte, error) {
+func (w *writer) putDecisions(ds []journal.Decision) error {
+	for _, d := range ds {
+		if d.Text == "" {
+			continue
+		}
+		if err := w.exec(`INSERT INTO decision_texts (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING`, textDigest(d.Text), d.Text); err != nil {
+			return err
+		}
+	}
+	return insertRows(w.exec, `INSERT OR FAIL INTO decisions (at, kind, turn, policy, digest, file, frame, text, args, calls, raw, rule, answer, reason, error, fuel, nanos)
+		VALUES %s`, "(?, ?, ?, ?, ?, ?, ?, (SELECT id FROM decision_texts WHERE digest = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)", ds,
+		func(d journal.Decision) []any {
+			return []any{
+				nanos(d.At), d.Kind, d.Turn, d.Policy, d.Digest, d.File, d.Frame, textDigest(d.Text), []byte(d.Args), []byte(d.Calls), d.Raw, int64(d.Rule),
+				d.Answer, d.Reason, d.Error, d.Fuel, d.Nanos,
+			}
+		})
+}
+
+// textDigest is the key of a text, which is stored once; nil for an empty one.
+func textDigest(text string) []byte {
 	if text == "" {
-		return nil, nil
+		return nil
 	}
 	digest := sha256.Sum256([]byte(text))
-	return digest[:], w.exec(`INSERT INTO decision_texts (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING`, digest[:], text)
+	return digest[:]
 }
 
 // ListDecisions implements journal.Decisions.

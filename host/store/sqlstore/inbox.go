@@ -23,9 +23,10 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state mailbo
 	var fresh bool
 	err = s.writer.writeEither(ctx, func(w *writer) error {
 		row, fresh = mailbox.InboxRow{Message: m, State: state, Note: note}, false
-		err := w.row("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
-			[]any{m.Channel, m.EventID, body, state, note}, &row.ID)
+		id, err := w.session.Insert("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			m.Channel, m.EventID, body, state, note)
 		if fresh = err == nil; fresh {
+			row.ID = id
 			w.touchConversation(m.ConversationKey(), m.SenderKey())
 		}
 		if fresh && (state == mailbox.InboxNew || state == mailbox.InboxNoted) {

@@ -49,14 +49,16 @@ type Session interface {
 	// Transaction confirms who owns what, calls do, and commits or rolls back. An exclusive transaction excludes those of all hosts. do is
 	// called again if the transaction has to be repeated. When Transaction returns no error the commit is on stable storage.
 	Transaction(own *Ownership, exclusive bool, do func() error) error
-	// Each is like Transaction for n writes: the failure of one undoes only that one, and is stored in errs. end is called at the
-	// end of each transaction. If Each returns an error, none of the writes has happened.
-	Each(own *Ownership, exclusive bool, n int, do func(i int) error, end func() error, errs []error) error
+	// Each is like Transaction for n writes: the failure of one undoes only that one, and is stored in errs. begin and end are called at
+	// the beginning and the end of each transaction. If Each returns an error, none of the writes has happened.
+	Each(own *Ownership, exclusive bool, n int, begin func(), do func(i int) error, end func() error, errs []error) error
 	// Exec runs a statement whose result does not matter. Its failure may be returned by a later call in the same transaction, as an
 	// OpError.
 	Exec(query string, args ...any) error
 	// Changed runs a statement and returns the number of changed rows.
 	Changed(query string, args ...any) (int64, error)
+	// Insert runs an INSERT of one row, and returns the id of the row or, if ON CONFLICT has nothing done, sql.ErrNoRows.
+	Insert(query string, args ...any) (id int64, err error)
 	// Row scans the only row of a query, or returns sql.ErrNoRows.
 	Row(query string, args []any, dest ...any) error
 	// Query returns the rows of a query. They must be closed before another call.

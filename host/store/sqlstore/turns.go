@@ -64,15 +64,19 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 	if err := putTurn(w, c.Turn, e); err != nil {
 		return err
 	}
-	for _, s := range c.Steps {
-		n, err := w.changed("INSERT INTO steps (turn, seq, kind, data, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-			c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano())
-		if err != nil {
-			return err
-		}
-		if n != 1 {
-			return fmt.Errorf("step %d exists already: %w", s.Seq, store.ErrConflict)
-		}
+	added := 0
+	insert := func(query string, args ...any) error {
+		n, err := w.changed(query, args...)
+		added += int(n)
+		return err
+	}
+	err := insertRows(insert, "INSERT OR FAIL INTO steps (turn, seq, kind, data, at) VALUES %s ON CONFLICT DO NOTHING", "(?, ?, ?, ?, ?)", c.Steps,
+		func(s turnlog.Step) []any { return []any{c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano()} })
+	if err != nil {
+		return err
+	}
+	if added != len(c.Steps) {
+		return fmt.Errorf("a step from %d on exists already: %w", c.Steps[0].Seq, store.ErrConflict)
 	}
 	w.touchConversation(c.Turn.ConversationKey(), c.Turn.Sender)
 	w.say(e.said)
@@ -84,12 +88,8 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 			return err
 		}
 	}
-	if err := addDecisions(w, c.Turn.ID, c.Decisions); err != nil {
-		return err
-	}
-	if err := addUsage(w, c.Usage); err != nil {
-		return err
-	}
+	w.addDecisions(c.Turn.ID, c.Decisions)
+	w.addUsage(c.Usage)
 	if err := commitBesides(w, c, e.besides); err != nil {
 		return err
 	}

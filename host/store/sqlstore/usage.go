@@ -14,24 +14,33 @@ func (s *Store) AddUsage(ctx context.Context, us []usage.Row) error {
 	if len(us) == 0 {
 		return nil
 	}
-	if err := s.writer.write(ctx, func(w *writer) error { return addUsage(w, us) }); err != nil {
+	err := s.writer.write(ctx, func(w *writer) error {
+		w.addUsage(us)
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("add usage: %w", err)
 	}
 	return nil
 }
 
-func addUsage(w *writer, us []usage.Row) error {
-	for _, u := range us {
+// addUsage records usage with the transaction.
+func (w *writer) addUsage(us []usage.Row) {
+	if len(us) > 0 {
 		w.touch(store.Usage, "", "")
-		err := w.exec(`INSERT INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
-			input, output, cache_read, cache_write, cost, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			nanos(u.At), u.Day, u.Turn, u.Step, u.Session, u.Sender, u.Agent, u.Task, u.Tier, u.Provider, u.Model, u.Attempt, u.Failure,
-			u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Cost, u.Estimated)
-		if err != nil {
-			return err
-		}
+		w.end.usage = append(w.end.usage, us...)
 	}
-	return nil
+}
+
+func (w *writer) putUsage(us []usage.Row) error {
+	return insertRows(w.exec, `INSERT OR FAIL INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
+		input, output, cache_read, cache_write, cost, estimated) VALUES %s`, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", us,
+		func(u usage.Row) []any {
+			return []any{
+				nanos(u.At), u.Day, u.Turn, u.Step, u.Session, u.Sender, u.Agent, u.Task, u.Tier, u.Provider, u.Model, u.Attempt, u.Failure,
+				u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Cost, u.Estimated,
+			}
+		})
 }
 
 // ListUsage implements usage.Log.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -241,7 +242,7 @@ func (w *writer) commit(group []*op) {
 	}
 	w.alone = group[0].exclusive
 	err := w.session.Transaction(&w.own, w.alone, func() (err error) {
-		w.end = atEnd{}
+		w.begin()
 		if group, err = w.together(group); err != nil {
 			return err
 		}
@@ -283,6 +284,9 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
+// begin forgets what a transaction that is repeated has recorded.
+func (w *writer) begin() { w.end = atEnd{} }
+
 // together runs the ops of a group up to the first failure, and then those that have arrived meanwhile, which would otherwise wait for two
 // flushes. It returns those that it has run: when groupTime is over, the others wait for the next group.
 func (w *writer) together(group []*op) ([]*op, error) {
@@ -308,8 +312,7 @@ func (w *writer) together(group []*op) ([]*op, error) {
 
 // apart runs each op so that it fails alone, and stores its error in errs.
 func (w *writer) apart(group []*op, errs []error) error {
-	w.end = atEnd{}
-	return w.session.Each(&w.own, group[0].exclusive, len(group), func(i int) error {
+	return w.session.Each(&w.own, group[0].exclusive, len(group), w.begin, func(i int) error {
 		before := w.end
 		err := group[i].run(w)
 		if err != nil {
@@ -320,6 +323,24 @@ func (w *writer) apart(group []*op, errs []error) error {
 }
 
 func (w *writer) exec(query string, args ...any) error { return w.session.Exec(query, args...) }
+
+// insertTogether is the number of rows that one statement inserts.
+const insertTogether = 16
+
+// insertRows calls run for an INSERT whose query has %s in the place of the rows. Each row is written as row, with values for its
+// parameters. Queries say OR FAIL, because SQLite would otherwise copy every page before it changes, to undo a part of the rows.
+func insertRows[T any](run func(query string, args ...any) error, query, row string, list []T, values func(T) []any) error {
+	for chunk := range slices.Chunk(list, insertTogether) {
+		args := make([]any, 0, len(chunk)*strings.Count(row, "?"))
+		for _, v := range chunk {
+			args = append(args, values(v)...)
+		}
+		if err := run(fmt.Sprintf(query, row+strings.Repeat(", "+row, len(chunk)-1)), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // changed runs query and returns the number of changed rows.
 func (w *writer) changed(query string, args ...any) (int64, error) {
