@@ -120,7 +120,7 @@ func TestTheIndexFollowsLater(t *testing.T) {
 		conversation := rapid.SampledFrom([]string{"a", "b", "c"})
 		search := func() {
 			for _, c := range []string{"a", "b", "c"} {
-				hits, err := s.SearchSaid(t.Context(), turnlog.Words{Text: "in" + c, Limit: 1000})
+				hits, err := s.SearchSaid(t.Context(), turnlog.Words{Text: "in" + c, Limit: 1 << 20})
 				do("search", err)
 				if len(hits) != said[c] {
 					rt.Fatalf("%d texts of %s are found, %d were said", len(hits), c, said[c])

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -46,11 +47,19 @@ func (s *Store) Revision(ctx context.Context, number int64) (store.Revision, err
 
 // Propose implements store.Revisions.
 func (s *Store) Propose(ctx context.Context, r store.Revision, within time.Duration) (store.Revision, error) {
-	var number int64 // may still be written to when the context has ended
+	var number int64 // may still be written to when the context has ended, as conflict
+	var conflict error
 	err := s.writer.writeAlone(ctx, func(w *writer) (err error) {
+		number, conflict = 0, nil
 		number, err = w.propose(r, within)
+		if errors.Is(err, store.ErrConflict) { // the one before may have been settled all the same
+			err, conflict = nil, err
+		}
 		return err
 	})
+	if err == nil {
+		err = conflict
+	}
 	switch {
 	case err != nil:
 		return store.Revision{}, fmt.Errorf("propose a revision of the configuration: %w", err)
