@@ -95,9 +95,10 @@ subagent:
 bench what="":
     go test -run '^$' -bench . -timeout 90m ./host/{{ if what == "" { "..." } else { what + "/..." } }}
 
-# the pictures of docs/console.md, by the test of an owner's day
+# the pictures of docs/console.md, by the test of an owner's day, and those of previews, which need an engine
 pictures:
     FLYNN_TEST_SHOTS={{ justfile_directory() }}/docs/pictures/console go test ./host/internal/e2e/livetest -run TestADayOfTheOwner -count 1 -v
+    FLYNN_TEST_SHOTS={{ justfile_directory() }}/docs/pictures/console go test ./host -run TestThePreviewsRoom -count 1 -v
 
 # protobuf code, C header
 generate:

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -177,4 +180,82 @@ func attacked(t *testing.T, p *previewed, home, tossed string) {
 	eventuallyTrue(`document.body.innerText.includes("not open") || document.title === "hello from inside" && navigator.serviceWorker.controller`)
 	visit(console)
 	eventuallyTrue(`document.querySelector("#connection.connected")`)
+}
+
+// shown is a page as a program in a sandbox may serve it.
+const shown = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Bins</title>
+<style>:root{color-scheme:light dark}body{font:1.1rem/1.6 system-ui;max-width:38rem;margin:3rem auto;padding:0 1.2rem}li{padding:.2rem 0}b{color:#2f7d4f}</style>
+<h1>When are the bins out?</h1><ul><li><b>Thursday</b> paper and glass</li><li><b>Friday</b> the rest</li></ul><p>Made by the agent, served on port 3000.</p>`
+
+// TestThePreviewsRoom opens a preview from the room as an owner does, at the size of a laptop and of a phone. It takes pictures of the room and
+// of the page that is shown for docs/console.md if FLYNN_TEST_SHOTS names a folder.
+func TestThePreviewsRoom(t *testing.T) {
+	p := newPreviewed(t, "127.0.0.1:0", "")
+	if err := p.box.WriteFile(t.Context(), "page.html", []byte(shown), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tab, closeTab := chromedp.NewContext(gatewaytest.Browser(t))
+	defer closeTab()
+	eval := func(expr string) string {
+		t.Helper()
+		out, err := gatewaytest.Eval(tab, expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	until := func(expr string) {
+		t.Helper()
+		if err := gatewaytest.Until(tab, expr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	visit := func(address string) {
+		t.Helper()
+		if err := chromedp.Do(tab, chromedp.Navigate(address)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := []struct {
+		name, scheme string
+		wide, high   int64
+	}{{"light", "light", 1180, 760}, {"dark", "dark", 1180, 760}, {"phone", "light", 390, 760}}
+	show := func(what string) {
+		t.Helper()
+		for _, look := range looks {
+			if err := chromedp.Do(tab, chromedp.EmulateViewport(look.wide, look.high)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: look.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
+			if got := eval(`document.documentElement.scrollWidth <= innerWidth`); got != "true" {
+				t.Errorf("%s is wider than the window, %s", what, look.name)
+			}
+			dir := os.Getenv("FLYNN_TEST_SHOTS")
+			if dir == "" {
+				continue
+			}
+			shot, err := chromedp.Call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: "webp", Quality: new(int64(70))})
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, what+"-"+look.name+".webp"), shot.Data, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	link := p.open(3000)
+	visit(p.URL())
+	until(`document.querySelector("#connection.connected")`)
+	eval(`location.hash = "previews"`)
+	until(`[...document.querySelectorAll("#room button")].some((b) => b.checkVisibility() && b.textContent.includes("4000"))`)
+	until(`document.querySelectorAll("#room tbody").length === 2 && document.querySelector("#room h1").textContent === "Previews"`)
+	show("previews")
+	visit(link.Link)
+	until(`document.title === "Bins" && document.readyState === "complete"`)
+	show("preview-page")
 }

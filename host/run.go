@@ -42,7 +42,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopOutbox()
 
 	in, out, processes := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
-	last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
+	boxes, last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	processes.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
@@ -56,7 +56,7 @@ func (h *Host) Run(ctx context.Context) error {
 	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // records arrive until the last sandbox is gone
 	defer stopRecords()
 	kept.Go("egress log", stop, func() error { return h.egress.Run(records) })
-	out.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
+	boxes.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
 	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while turns end and replies are sent
 	defer stopRenewals()
 	last.Go("lease", stop, func() error { return h.member.Run(renewals) })
@@ -114,6 +114,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if !out.WaitFor(drainTime) {
 		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
+	boxes.Wait() // the plugins of drivers remove them
 	stopPlugins()
 	processes.Wait() // before other hosts may start theirs
 	stopRenewals()
@@ -122,7 +123,7 @@ func (h *Host) Run(ctx context.Context) error {
 	out.Wait()
 	stopRecords()
 	kept.Wait()
-	return errors.Join(in.Err(), out.Err(), processes.Err(), last.Err(), kept.Err())
+	return errors.Join(in.Err(), out.Err(), boxes.Err(), processes.Err(), last.Err(), kept.Err())
 }
 
 // drainTime is how long a stopping host waits for replies being sent.

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +27,7 @@ func main() { sandbox.Main(&engine{}) }
 const (
 	listenFolder = "/.flynn-listen"
 	socketName   = "socket"
+	nameFile     = "name" // of the container, for sweep
 )
 
 // engine drives an engine by its command. It keeps nothing in memory: a container's id is its name, and its files are in a folder of that name.
@@ -32,7 +35,7 @@ type engine struct {
 	settings struct {
 		Command string `json:"command"` // by default docker
 		Host    string `json:"host"`    // address of the engine; by default the command's own
-		Sockets string `json:"sockets"` // folder for sockets, with a short path; by default in the state folder
+		Folder  string `json:"folder"`  // for sockets, with a short path; by default in the state folder
 	}
 	state string
 }
@@ -43,14 +46,14 @@ func (e *engine) Describe() sandbox.Description {
 
 func (e *engine) Configure(_ context.Context, c sandbox.Config) error {
 	e.state = c.StateDir
-	e.settings.Command, e.settings.Sockets = "docker", filepath.Join(c.StateDir, "s")
+	e.settings.Command, e.settings.Folder = "docker", filepath.Join(c.StateDir, "s")
 	if err := c.Decode(&e.settings); err != nil {
 		return err
 	}
-	if !filepath.IsAbs(e.settings.Sockets) || len(e.settings.Sockets) > 40 {
-		return sandbox.FieldErrors{{Path: "sockets", Message: fmt.Sprintf("write an absolute path of at most 40 bytes, not %q: the path of a socket is short", e.settings.Sockets)}}
+	if !filepath.IsAbs(e.settings.Folder) || len(e.settings.Folder) > 40 {
+		return sandbox.FieldErrors{{Path: "folder", Message: fmt.Sprintf("write an absolute path of at most 40 bytes, not %q: the path of a socket is short", e.settings.Folder)}}
 	}
-	return os.MkdirAll(e.settings.Sockets, 0o700)
+	return os.MkdirAll(e.settings.Folder, 0o700)
 }
 
 // run runs the command and returns its output.
@@ -127,8 +130,11 @@ func (a about) features() []sandbox.Feature {
 	return all
 }
 
-// folder is where a container's identity and socket are. Its name is short, and as unique as the container's.
-func (e *engine) folder(name string) string { return filepath.Join(e.settings.Sockets, name) }
+// folder is where a container's name, identity and socket are. Its own name is short, because the path of a socket is.
+func (e *engine) folder(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return filepath.Join(e.settings.Folder, hex.EncodeToString(sum[:12]))
+}
 
 func (e *engine) Create(ctx context.Context, c sandbox.Container) (string, error) {
 	if made, err := e.inspect(ctx, c.Name); err == nil {
@@ -144,7 +150,7 @@ func (e *engine) Create(ctx context.Context, c sandbox.Container) (string, error
 		return "", err
 	}
 	_ = os.Remove(identity) // of an attempt that was interrupted
-	if err := os.WriteFile(identity, c.Identity, 0o400); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(e.folder(c.Name), nameFile), []byte(c.Name), 0o600), os.WriteFile(identity, c.Identity, 0o400)); err != nil {
 		return "", err
 	}
 	c.Mounts = append(c.Mounts, sandbox.Mount{Source: identity, Target: sandbox.IdentityPath, ReadOnly: true},
@@ -218,16 +224,21 @@ func mount(m sandbox.Mount) string {
 
 // Pull runs docker pull, whose lines say how far it is.
 func (e *engine) Pull(ctx context.Context, image string, progress func(string)) error {
-	return e.runInto(ctx, lines(progress), "pull", "--", image)
+	return e.runInto(ctx, &lines{tell: progress}, "pull", "--", image)
 }
 
-// lines calls a function for each piece of output, which is a line or a few.
-type lines func(string)
+// lines calls a function for each line of output, which comes in pieces.
+type lines struct {
+	tell func(string)
+	rest string
+}
 
-func (l lines) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		l(strings.TrimSpace(line))
+func (l *lines) Write(p []byte) (int, error) {
+	all := strings.Split(l.rest+string(p), "\n")
+	for _, line := range all[:len(all)-1] {
+		l.tell(strings.TrimSpace(line))
 	}
+	l.rest = all[len(all)-1]
 	return len(p), nil
 }
 
@@ -312,7 +323,7 @@ func (e *engine) List(ctx context.Context, instance string) ([]sandbox.Owned, er
 
 // sweep removes the folders of containers that ended by themselves.
 func (e *engine) sweep(ctx context.Context) error {
-	folders, err := os.ReadDir(e.settings.Sockets)
+	folders, err := os.ReadDir(e.settings.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -321,8 +332,13 @@ func (e *engine) sweep(ctx context.Context) error {
 		if gone != nil || time.Since(info.ModTime()) < 10*time.Minute { // its container may be about to be made
 			continue
 		}
-		if _, gone := e.inspect(ctx, f.Name()); errors.Is(gone, errGone) {
-			err = errors.Join(err, os.RemoveAll(e.folder(f.Name())))
+		at := filepath.Join(e.settings.Folder, f.Name())
+		name, unnamed := os.ReadFile(filepath.Join(at, nameFile))
+		if unnamed != nil { // it was not completed, or is one of an earlier version, which has the container's name
+			name = []byte(f.Name())
+		}
+		if _, gone := e.inspect(ctx, string(name)); errors.Is(gone, errGone) {
+			err = errors.Join(err, os.RemoveAll(at))
 		}
 	}
 	return err

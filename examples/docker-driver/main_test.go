@@ -20,6 +20,34 @@ func TestArgumentsHoldNoIdentity(t *testing.T) {
 	}
 }
 
+// TestLinesInPieces: docker writes a line in pieces.
+func TestLinesInPieces(t *testing.T) {
+	var told []string
+	l := lines{tell: func(line string) { told = append(told, line) }}
+	for _, piece := range []string{"latest: ", "Pulling from x\n", "a: Pulling fs layer\nb: ", "Waiting\n\n", "rest"} {
+		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if want := []string{"latest: Pulling from x", "a: Pulling fs layer", "b: Waiting", ""}; !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+// TestFoldersOfLongNames: the path of a socket fits wherever the longest folder is, whatever a conversation is called.
+func TestFoldersOfLongNames(t *testing.T) {
+	var e engine
+	e.settings.Folder = "/" + strings.Repeat("f", 39)
+	seen := map[string]bool{}
+	for _, name := range []string{"a", "b", strings.Repeat("c", 128), strings.Repeat("c", 127) + "d"} {
+		at, err := e.Endpoint(t.Context(), name)
+		if err != nil || len(at.Address) > 107 || seen[at.Address] {
+			t.Errorf("%s: %+v, %v", name, at, err)
+		}
+		seen[at.Address] = true
+	}
+}
+
 func TestMountOfAnyPath(t *testing.T) {
 	for _, path := range []string{"/plain", "/a,readonly", `/"quoted", and more`, "/two\nlines"} {
 		fields, err := csv.NewReader(strings.NewReader(mount(sandbox.Mount{Source: path, Target: "/t", ReadOnly: true, Alone: true}))).Read()

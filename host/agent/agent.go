@@ -155,8 +155,8 @@ type Machines interface {
 	Dir(session message.WorkspaceKey) string
 	// Digest identifies the present contents of a sandbox; "" means that there is no sandbox of that name.
 	Digest(name string) string
-	// Available returns why the sandbox is unavailable, or nil.
-	Available(name string) error
+	// Available returns why the session's sandbox of that name is unavailable, or nil. It may wait for the engine's first answer.
+	Available(ctx context.Context, session message.WorkspaceKey, name string) error
 	// Moved is called before each call that acts on a machine of the session. It returns one line about files and commands that have stayed on
 	// another host, once; otherwise it is empty.
 	Moved(ctx context.Context, session message.WorkspaceKey) string

@@ -129,10 +129,10 @@ func (noMachines) Host(message.WorkspaceKey) (machine.Machine, error) { return n
 func (noMachines) Sandbox(context.Context, message.WorkspaceKey, string) (machine.Machine, error) {
 	return nil, machine.ErrUnavailable
 }
-func (noMachines) Available(string) error                             { return nil }
-func (noMachines) Moved(context.Context, message.WorkspaceKey) string { return "" }
-func (noMachines) Digest(string) string                               { return "made of nothing" }
-func (noMachines) Dir(message.WorkspaceKey) string                    { return "/workspace" }
+func (noMachines) Available(context.Context, message.WorkspaceKey, string) error { return nil }
+func (noMachines) Moved(context.Context, message.WorkspaceKey) string            { return "" }
+func (noMachines) Digest(string) string                                          { return "made of nothing" }
+func (noMachines) Dir(message.WorkspaceKey) string                               { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
 type house struct {

@@ -55,7 +55,9 @@ func (l *caller) run(ctx context.Context, calls []model.ToolCall) error {
 // call admits one call and runs it.
 func (l *caller) call(ctx context.Context, c model.ToolCall) error {
 	l.announce(c)
-	v, err := l.admit(ctx, l.subject(), c, l.approver)
+	noticed, stop := l.performer.noticed(ctx, c, new(waiting))
+	defer stop()
+	v, err := l.admit(noticed, l.subject(noticed), c, l.approver)
 	if err != nil {
 		return err
 	}

@@ -100,26 +100,26 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 				call := model.ToolCall{Name: name, Args: json.RawMessage(map[string]string{
 					DelegateTool: `{"agent":"a","task":"x"}`, ResultTool: `{"id":"x"}`,
 				}[name])}
-				may, _, errMay := enforcer.DryRun(context.Background(), child.subject(), call, nil)
-				mightHave, _, errHave := enforcer.DryRun(context.Background(), above.subject(), call, nil)
+				may, _, errMay := enforcer.DryRun(context.Background(), child.subject(t.Context()), call, nil)
+				mightHave, _, errHave := enforcer.DryRun(context.Background(), above.subject(t.Context()), call, nil)
 				if err := errors.Join(errMay, errHave); err != nil {
 					t.Fatal(err)
 				}
 				if strict[may.Action] < strict[mightHave.Action] {
-					t.Fatalf("%s: %s for %s, %s for its parent", name, may.Action, child.subject().Chain(), mightHave.Action)
+					t.Fatalf("%s: %s for %s, %s for its parent", name, may.Action, child.subject(t.Context()).Chain(), mightHave.Action)
 				}
 				if mightHave.Sandbox && may.Action != tool.Deny && !may.Sandbox {
-					t.Fatalf("%s: %s leaves the sandbox of its parent", name, child.subject().Chain())
+					t.Fatalf("%s: %s leaves the sandbox of its parent", name, child.subject(t.Context()).Chain())
 				}
 			}
 			for _, n := range child.agent.Delegates {
 				if !slices.Contains(above.agent.Delegates, n) {
-					t.Fatalf("%s may give work to %s, its parent may not", child.subject().Chain(), n)
+					t.Fatalf("%s may give work to %s, its parent may not", child.subject(t.Context()).Chain(), n)
 				}
 			}
 			for _, m := range child.agent.Tools {
 				if !above.agent.Offered.Has(m.Name) {
-					t.Fatalf("%s is offered %s", child.subject().Chain(), m.Name)
+					t.Fatalf("%s is offered %s", child.subject(t.Context()).Chain(), m.Name)
 				}
 			}
 			for _, l := range above.session.labels {

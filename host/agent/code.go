@@ -23,7 +23,7 @@ type Programs struct {
 	// Languages are the languages that the tool takes.
 	Languages []string
 	// Available returns why no container for a program is available, or nil.
-	Available func() error
+	Available func(ctx context.Context) error
 	// HelperCalls bounds the tool calls of one program.
 	HelperCalls int
 	// Fenced offers the model no tool; it writes its programs as code blocks and gets their output as text.
@@ -65,11 +65,11 @@ func compact(schema json.RawMessage) string {
 }
 
 // mayRun checks whether a program can run, before a model is called.
-func (p *Programs) mayRun() error {
+func (p *Programs) mayRun(ctx context.Context) error {
 	if p == nil {
 		return plainError("this agent has no tool to run programs")
 	}
-	if err := p.Available(); err != nil {
+	if err := p.Available(ctx); err != nil {
 		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
 	}
 	return nil
@@ -158,7 +158,7 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 		return tool.Result{}, err
 	}
 	l.announce(c)
-	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.approver, pause})
+	v, err := l.admit(ctx, l.rights(ctx), c, pausingApprover{l.approver, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -40,7 +40,7 @@ func manyCallsHouse(t *testing.T, s *sqlite.Store, kind string, fast script, bef
 	helper := h.gen.Agents["helper"]
 	helper.Window, helper.Kind = 1000, kind
 	if kind == KindCode {
-		helper.Programs = &Programs{Tool: "thing.touch", Languages: []string{"python"}, Available: func() error { return nil }}
+		helper.Programs = &Programs{Tool: "thing.touch", Languages: []string{"python"}, Available: func(context.Context) error { return nil }}
 	}
 	return h, m
 }
@@ -133,7 +133,7 @@ func TestCodeAgentsAreCompacted(t *testing.T) {
 	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
 	h := compacting(t, openStore(t), m, nil)
 	h.gen.Agents["helper"].Kind = KindCode
-	h.gen.Agents["helper"].Programs = &Programs{Tool: "thing.touch", Languages: []string{"python"}, Available: func() error { return nil }}
+	h.gen.Agents["helper"].Programs = &Programs{Tool: "thing.touch", Languages: []string{"python"}, Available: func(context.Context) error { return nil }}
 	h.talk(0, 4)
 	if shown := text(m.last("default").Messages); len(m.asked["fast"]) != 1 || !strings.Contains(shown, "summary 1") || strings.Contains(shown, "thing 0 ") {
 		t.Errorf("%d compactions; the model is shown\n%s", len(m.asked["fast"]), shown)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/message"
@@ -26,14 +27,14 @@ type identity struct {
 	bounds     *bounds
 }
 
-// subjectOf returns the subject of calls that the agent of the chain makes.
-func (i *identity) subjectOf(a *Agent, session message.SessionKey, turn string) tool.Subject {
+// subjectOf returns the subject of calls that the agent of the chain makes. Deciding a call that needs the sandbox waits for it until ctx ends.
+func (i *identity) subjectOf(ctx context.Context, a *Agent, session message.SessionKey, turn string) tool.Subject {
 	row, local := &i.record.row, i.local(a)
 	sandbox := tool.SandboxState{
 		Configured:    a.Sandboxed && (!local || i.gen.LocalFrontends || a.Kind == KindCLI),
 		Name:          i.sandbox(a),
 		Names:         i.gen.Sandboxes,
-		Available:     i.machines.Available(i.sandbox(a)),
+		Unavailable:   sync.OnceValue(func() error { return i.machines.Available(ctx, i.workspaceKey(), i.sandbox(a)) }),
 		Digest:        i.machines.Digest,
 		OnUnavailable: i.gen.OnUnavailable,
 	}
@@ -49,28 +50,28 @@ func (i *identity) subjectOf(a *Agent, session message.SessionKey, turn string) 
 }
 
 // rights returns the rights of the turn, limited by all agents above it in its chain. subject is the same for the calls of its model.
-func (i *identity) rights() tool.Subject {
+func (i *identity) rights(ctx context.Context) tool.Subject {
 	var parent *tool.Subject
 	if i.delegated != nil {
 		for _, w := range i.delegated.above {
-			s := i.subjectOf(w.agent, w.Session, w.Turn)
+			s := i.subjectOf(ctx, w.agent, w.Session, w.Turn)
 			s.Parent, parent = parent, &s
 		}
 	}
-	s := i.subjectOf(i.agent, i.record.row.Session, i.record.row.ID)
+	s := i.subjectOf(ctx, i.agent, i.record.row.Session, i.record.row.ID)
 	s.Parent = parent
 	return s
 }
 
 // subject returns the rights of the model's calls. The model of an agent of kind code may only call the tool that runs a program; the
 // turn's other rights are those of its programs.
-func (i *identity) subject() tool.Subject {
-	s := i.rights()
+func (i *identity) subject(ctx context.Context) tool.Subject {
+	s := i.rights(ctx)
 	if p := i.agent.Programs; p != nil {
-		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
+		s.Offered, s.Sandbox.NoContainer = tool.NewSet(p.Tool), sync.OnceValue(func() error { return p.Available(ctx) })
 		for up := s.Parent; up != nil; up = up.Parent {
 			if up.Offered.Has(shellTool) { // an agent that may run any command may run a program
-				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
+				up.Offered, up.Sandbox.NoContainer = s.Offered, s.Sandbox.NoContainer
 			}
 		}
 	}

@@ -46,9 +46,9 @@ func (r *Runner) Judge(
 	}
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	t.session.label(labels)
-	s := t.subject()
+	s := t.subject(ctx)
 	if a.Programs != nil && a.Programs.Tool != c.Name {
-		s = t.rights()
+		s = t.rights(ctx)
 	}
 	j := Judgement{Session: s.Session, Role: s.Role, Labels: s.Labels}
 	j.Decision, j.Lease, err = t.enforcer().DryRun(ctx, s, c, leases)

@@ -87,7 +87,7 @@ func (l *caller) inParallel(ctx context.Context) (asks bool, err error) {
 
 // begin decides about a call and starts it if it may run. It returns false if a person must approve the call.
 func (l *parallelCalls) begin(c model.ToolCall) (bool, error) {
-	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, refusingApprover{}, nil)
+	v, err := l.enforcer().Admit(l.ctx, l.subject(l.ctx), c, refusingApprover{}, nil)
 	switch {
 	case errors.Is(err, errNeedsApproval):
 		// The call is decided about again in its turn; the policies' present answers are logged as well.

@@ -146,7 +146,7 @@ type voice interface {
 // contained calls loop and turns a panic into an error of this turn.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer recovered(t.log, "turn", t.row.ID, func() { err = errBroken })
-	if t.voice, err = t.newVoice(); err != nil {
+	if t.voice, err = t.newVoice(ctx); err != nil {
 		return "", err
 	}
 	defer t.voice.close()
@@ -154,7 +154,7 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	return t.loop(withTurn(ctx, t))
 }
 
-func (t *turn) newVoice() (voice, error) {
+func (t *turn) newVoice(ctx context.Context) (voice, error) {
 	if c := t.origin.Call; c != nil && t.delegated == nil {
 		return direct{t.recorder, *c}, nil
 	}
@@ -162,7 +162,7 @@ func (t *turn) newVoice() (voice, error) {
 	case "", KindChat:
 		return t.newModelVoice(), nil
 	case KindCode:
-		return t.newModelVoice(), t.agent.Programs.mayRun()
+		return t.newModelVoice(), t.agent.Programs.mayRun(ctx)
 	case KindCLI:
 		v := t.newCLIVoice()
 		return v, v.mayRun()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -20,7 +21,7 @@ type Usual struct {
 
 // Usual returns the tools that an agent is offered, sorted by name. The tools of an agent of kind code are its programs', except for the
 // one that runs a program.
-func (r *Runner) Usual(gen *Generation, name string) ([]Usual, error) {
+func (r *Runner) Usual(ctx context.Context, gen *Generation, name string) ([]Usual, error) {
 	a, ok := gen.Agents[name]
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", ErrNoAgent, name)
@@ -32,17 +33,17 @@ func (r *Runner) Usual(gen *Generation, name string) ([]Usual, error) {
 			continue
 		}
 		out = append(out, Usual{
-			Spec: spec, Channel: tool.OutlookOf(spec, r.usualSubject(gen, a, spec, route.FrontendChannel)), Local: tool.OutlookOf(spec, r.usualSubject(gen, a, spec, local)),
+			Spec: spec, Channel: tool.OutlookOf(spec, r.usualSubject(ctx, gen, a, spec, route.FrontendChannel)), Local: tool.OutlookOf(spec, r.usualSubject(ctx, gen, a, spec, local)),
 		})
 	}
 	return out, nil
 }
 
-func (r *Runner) usualSubject(gen *Generation, a *Agent, spec tool.Spec, channel string) tool.Subject {
+func (r *Runner) usualSubject(ctx context.Context, gen *Generation, a *Agent, spec tool.Spec, channel string) tool.Subject {
 	t := r.newTurn(gen, nil, a, message.Message{Channel: channel}, turnlog.Turn{Agent: a.Name, Channel: channel}, nil)
 	t.session = &session{}
 	if a.Programs != nil && a.Programs.Tool == spec.Name {
-		return t.subject()
+		return t.subject(ctx)
 	}
-	return t.rights()
+	return t.rights(ctx)
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/liveness"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/program"
@@ -194,7 +195,7 @@ func New(c Config) (*Manager, error) {
 	})
 	m.idle = newIdleWatch(c, m.sessions)
 	m.admissions = &admissions{quota: c.Quota, sessions: m.sessions, idle: m.idle, log: c.Log, runs: make(map[*codeSlot]bool)}
-	m.warm = newWarm(c, here, m.launcher, m.reconciler, &m.sessions.work)
+	m.warm = newWarm(c, here, m.launcher, m.reconciler, m.sessions)
 	m.warm.set(c.Pools, c.PoolCPU)
 	m.code = &codeRuns{
 		Installation: here, base: c.Spec, launcher: m.launcher, warm: m.warm, admissions: m.admissions, sessions: m.sessions, bridges: bridges,
@@ -232,14 +233,9 @@ func (m *Manager) Get(ctx context.Context, session message.WorkspaceKey, name st
 	if err := wanted.Check(); err != nil {
 		return nil, err
 	}
-	s, old, err := m.sessions.enter(newSession(m, session, name, wanted, wanted.Hash(m.here.Digest)))
+	s, err := m.sessions.enter(newSession(m, session, name, wanted, wanted.Hash(m.here.Digest)))
 	if err != nil {
 		return nil, err
-	}
-	if old != nil {
-		if err := old.retire(); err != nil {
-			return nil, err
-		}
 	}
 	c, release, err := s.acquire(ctx)
 	if err != nil {
@@ -259,8 +255,10 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	}
 	go func() {
 		defer done()
+		ended := machine.NoticeSlow(p.making, "waiting until the sandbox before it is removed")
 		p.before = before.last()
-		err := p.before.Settle()
+		err := errors.Join(s.succeed(), p.before.Settle())
+		ended()
 		var c *container.Container
 		if err == nil {
 			c, err = m.provide(p, s)
@@ -324,6 +322,16 @@ func (m *Manager) Destroy(ctx context.Context, session message.WorkspaceKey) err
 	return m.sessions.end(ctx, func(s *Session) bool { return s.session == session })
 }
 
+// Serves reports whether the session has a live container in that sandbox. Commands run in it even while the engine does not answer.
+func (m *Manager) Serves(session message.WorkspaceKey, name string) bool {
+	s := m.sessions.find(key{session, name})
+	if s == nil {
+		return false
+	}
+	c := s.current()
+	return c != nil && !c.Dead()
+}
+
 // Fetch brings the host's folder of a session up to date with what its containers on an engine elsewhere have changed.
 func (m *Manager) Fetch(ctx context.Context, session message.WorkspaceKey) (err error) {
 	for _, s := range m.sessions.all() {
@@ -336,11 +344,11 @@ func (m *Manager) Fetch(ctx context.Context, session message.WorkspaceKey) (err 
 
 // DestroyAll ends every container at shutdown, except that those with background processes are left for their lease. Afterwards Get fails.
 func (m *Manager) DestroyAll(ctx context.Context) error {
+	m.warm.pools.Close()
 	first := m.sessions.close()
 	m.end()
 	m.detachAll()
 	err := m.sessions.end(ctx, func(*Session) bool { return true })
-	m.warm.pools.Close()
 	err = errors.Join(err, m.sessions.settle(ctx), m.reaper.Settle(ctx))
 	if first {
 		m.here.Host.Leave()

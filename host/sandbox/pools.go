@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -38,11 +37,11 @@ type warm struct {
 	pools      *pool.Set[*container.Container]
 	launcher   *launch.Launcher
 	reconciler *reconcile.Reconciler
-	work       *sync.WaitGroup // waited for at shutdown
+	sessions   *registry // which waits for background work at shutdown
 }
 
-func newWarm(c Config, here launch.Installation, l *launch.Launcher, r *reconcile.Reconciler, work *sync.WaitGroup) *warm {
-	w := &warm{Installation: here, launcher: l, reconciler: r, work: work}
+func newWarm(c Config, here launch.Installation, l *launch.Launcher, r *reconcile.Reconciler, sessions *registry) *warm {
+	w := &warm{Installation: here, launcher: l, reconciler: r, sessions: sessions}
 	w.pools = pool.New(pool.Config[*container.Container]{
 		Discard: w.discard, Memory: c.memory, Inspect: c.inspect, Log: c.Log,
 		MaxAge: c.MaxAge / 2, // the session has the rest
@@ -147,7 +146,7 @@ const noteAfter = 50 * time.Millisecond
 // giveTo records the owner of a container in the background: the file and the new name are for people and other processes.
 func (w *warm) giveTo(session message.WorkspaceKey, name string, c *container.Container) {
 	c.Assign(session, w.Workspaces.Path(session))
-	w.work.Go(func() {
+	w.sessions.work.Go(func() {
 		select {
 		case <-time.After(noteAfter):
 		case <-c.Link.Done():
@@ -168,7 +167,7 @@ func (w *warm) giveTo(session message.WorkspaceKey, name string, c *container.Co
 // discard ends a container that was never used, and removes its folder. If there is anything in the folder it stays, because it might be
 // somebody's work.
 func (w *warm) discard(c *container.Container) {
-	w.work.Go(func() {
+	end := func() {
 		err := c.End()
 		if err == nil {
 			err = os.Remove(c.Workspace())
@@ -176,7 +175,16 @@ func (w *warm) discard(c *container.Container) {
 		if err != nil {
 			w.Log.Warn("cannot discard a warm sandbox", "container", c.ID(), "error", err)
 		}
-	})
+	}
+	done, err := w.sessions.join()
+	if err != nil { // it was completed when the host already stopped
+		end()
+		return
+	}
+	go func() {
+		defer done()
+		end()
+	}()
 }
 
 // answerTime is how long a warm container may take to answer before the engine is asked about it.
@@ -197,7 +205,7 @@ func (w *warm) take(kind string) (*container.Container, pool.Miss) {
 // isPaused reports whether somebody has paused a container; one that answers is not paused.
 func (w *warm) isPaused(c *container.Container) bool {
 	answered := make(chan struct{})
-	w.work.Go(func() {
+	w.sessions.work.Go(func() {
 		defer close(answered)
 		_, _ = c.Link.Stat(context.Background(), ".") // the first call notices a dead container
 	})

@@ -26,6 +26,9 @@ type Session struct {
 	hash    string
 	timeout atomic.Int64 // for commands that set none; the only part of spec that may change
 
+	succession sync.Mutex // held while replaced ends
+	replaced   *Session   // with another specification, or nil: it ends before this one begins
+
 	mu      sync.Mutex
 	launch  *pending // the last container, or nil
 	retired bool     // no further calls are accepted
@@ -180,21 +183,39 @@ func (s *Session) release(p *pending) {
 	}
 }
 
-// retire refuses further calls, ends the container and waits until it is gone.
+// retire refuses further calls, ends the container and waits until it is gone. After a failure it can be called again.
 func (s *Session) retire() error {
 	s.mu.Lock()
+	again := s.retired
 	s.retired = true
 	p := s.launch
 	s.mu.Unlock()
 	if p == nil {
-		return nil
+		return s.succeed()
 	}
 	p.cancel()
 	<-p.done
 	if p.err != nil {
-		return nil
+		return s.succeed()
+	}
+	if again {
+		return p.container.Settle()
 	}
 	return p.container.End()
+}
+
+// succeed ends the session that this one replaces: its processes may still write to the workspace.
+func (s *Session) succeed() error {
+	s.succession.Lock()
+	defer s.succession.Unlock()
+	if s.replaced == nil {
+		return nil
+	}
+	if err := s.replaced.retire(); err != nil {
+		return err
+	}
+	s.replaced = nil
+	return nil
 }
 
 // leave retires the session if its container is to outlive this host, and returns the container.

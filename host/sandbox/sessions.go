@@ -29,21 +29,29 @@ type registry struct {
 
 func newRegistry() *registry { return &registry{byKey: make(map[key]*Session)} }
 
-// enter returns the session that is registered under the key of fresh, or registers fresh. old is one with another specification that has
-// to end first.
-func (r *registry) enter(fresh *Session) (s, old *Session, err error) {
+// enter returns the session that is registered under the key of fresh, or registers fresh in place of one with another specification, which
+// ends before fresh begins.
+func (r *registry) enter(fresh *Session) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, nil, launch.ErrClosed
+		return nil, launch.ErrClosed
 	}
-	old = r.byKey[fresh.key()]
+	old := r.byKey[fresh.key()]
 	if old != nil && old.hash == fresh.hash {
 		old.timeout.Store(fresh.timeout.Load())
-		return old, nil, nil
+		return old, nil
 	}
+	fresh.replaced = old
 	r.byKey[fresh.key()] = fresh
-	return fresh, old, nil
+	return fresh, nil
+}
+
+// find returns the session with that key, or nil.
+func (r *registry) find(k key) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byKey[k]
 }
 
 // enterNew registers a session unless there is one with its key.

@@ -60,14 +60,23 @@ type SandboxState struct {
 	Name       string // "" is the default sandbox
 	// Names are the further sandboxes that a policy may demand; "" stands for the default one.
 	Names []string
-	// Available is the reason why there is no sandbox now, or nil.
-	Available error
+	// Unavailable returns the reason why there is no sandbox now, or nil. It is called for calls that need one only, and may wait for an engine
+	// that is starting. Without it, there is one.
+	Unavailable func() error
 	// Digest identifies the contents of a sandbox: an approval holds for no other.
 	Digest func(name string) string
 	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
 	OnUnavailable string
-	// Own is the reason why a call cannot have a container of its own now, or nil.
-	Own error
+	// NoContainer is Unavailable for calls that have a container of their own.
+	NoContainer func() error
+}
+
+// why returns what a function of SandboxState returns.
+func why(unavailable func() error) error {
+	if unavailable == nil {
+		return nil
+	}
+	return unavailable()
 }
 
 // Values of SandboxState.OnUnavailable.
@@ -257,7 +266,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, 
 		Tool:        v.spec.Name,
 		Effect:      string(v.spec.Effect),
 		Args:        v.Args,
-		Sandboxed:   v.spec.Own || v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil && elevated == "",
+		Sandboxed:   v.spec.Own || v.spec.Machine && s.Sandbox.Configured && elevated == "" && why(s.Sandbox.Unavailable) == nil,
 		CallsInTurn: s.CallsInTurn,
 	})
 	v.Records = records

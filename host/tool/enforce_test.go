@@ -41,8 +41,9 @@ func with(s Subject, change func(*Subject)) Subject {
 
 func TestEnforceRules(t *testing.T) {
 	errEngine := fmt.Errorf("%w: engine is down", machine.ErrUnavailable)
+	failing := func() error { return errEngine }
 	sandboxed := with(channelSubject(), func(s *Subject) { s.Sandbox = SandboxState{Configured: true} })
-	down := with(sandboxed, func(s *Subject) { s.Sandbox.Available = errEngine })
+	down := with(sandboxed, func(s *Subject) { s.Sandbox.Unavailable = failing })
 	downHost := with(down, func(s *Subject) { s.Sandbox.OnUnavailable = UnavailableHost })
 	byPolicy := with(channelSubject(), func(s *Subject) { s.Sandbox.Names = []string{"", "offline"} })
 	none := policy.Restrictions{}
@@ -81,7 +82,7 @@ func TestEnforceRules(t *testing.T) {
 
 		{"container of its own, over a channel", channelSubject(), "code.run", none, Run, OwnContainer, ""},
 		{"container of its own, in no session's sandbox", sandboxed, "code.run", none, Run, OwnContainer, ""},
-		{"container of its own, none to be had", with(downHost, func(s *Subject) { s.Sandbox.Own = errEngine }), "code.run", none, Deny, "", "there is no container for this call: engine is down"},
+		{"container of its own, none to be had", with(downHost, func(s *Subject) { s.Sandbox.NoContainer = failing }), "code.run", none, Deny, "", "there is no container for this call: engine is down"},
 		{"container of its own, a policy asks", channelSubject(), "code.run", policy.Restrictions{Ask: true, Reasons: []string{"p: hm"}}, Ask, OwnContainer, "p: hm"},
 		{"container of its own, a policy wants a sandbox", channelSubject(), "code.run", box, Run, OwnContainer, "p: box"},
 		{"container of its own, a policy wants a named one", byPolicy, "code.run", offline, Deny, "", "has a container of its own"},
@@ -259,7 +260,7 @@ func drawSubject(t *rapid.T) Subject {
 		OnUnavailable: rapid.SampledFrom([]string{"", UnavailableDeny, UnavailableHost}).Draw(t, "on unavailable"),
 	}
 	if rapid.Bool().Draw(t, "engine down") {
-		s.Sandbox.Available = errors.New("down")
+		s.Sandbox.Unavailable = func() error { return errors.New("down") }
 	}
 	return s
 }

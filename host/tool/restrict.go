@@ -60,16 +60,17 @@ func configuredPlace(s Subject, elevated string, v *Decision) {
 		elevate(elevated, v)
 		return
 	}
-	if s.Sandbox.Available == nil {
+	down := why(s.Sandbox.Unavailable)
+	if down == nil {
 		v.enter(s.Sandbox.Name)
 		return
 	}
-	why := unavailable(s.Sandbox)
+	reason := "the sandbox is unavailable: " + machine.Reason(down)
 	if s.Sandbox.OnUnavailable != UnavailableHost {
-		v.deny(why)
+		v.deny(reason)
 		return
 	}
-	v.Reasons = append(v.Reasons, why+"; on_unavailable = \"host\" lets the call run on the host")
+	v.Reasons = append(v.Reasons, reason+"; on_unavailable = \"host\" lets the call run on the host")
 	if v.spec.Effect == Execute && s.Local && s.Approve == ApproveNone {
 		v.ask("a command that was meant for a sandbox needs a person's approval on the host, and approve = \"none\" does not change that: " +
 			"it is about agents with sandbox = false")
@@ -80,8 +81,8 @@ func configuredPlace(s Subject, elevated string, v *Decision) {
 // ownContainer runs a call in a container of its own. Without one the call is denied: on_unavailable is about the session's
 // sandbox.
 func ownContainer(s Subject, v *Decision) {
-	if s.Sandbox.Own != nil {
-		v.deny("there is no container for this call: " + machine.Reason(s.Sandbox.Own))
+	if down := why(s.Sandbox.NoContainer); down != nil {
+		v.deny("there is no container for this call: " + machine.Reason(down))
 		return
 	}
 	v.Sandbox, v.Where = true, OwnContainer
@@ -108,8 +109,8 @@ func demandSandbox(state SandboxState, demanded []string, v *Decision) {
 		v.deny(err.Error())
 		return
 	}
-	if state.Available != nil {
-		v.deny(unavailable(state))
+	if down := why(state.Unavailable); down != nil {
+		v.deny("the sandbox is unavailable: " + machine.Reason(down))
 		return
 	}
 	v.enter(name)
@@ -142,10 +143,6 @@ func sandboxName(state SandboxState, demanded []string) (string, error) {
 		return "", fmt.Errorf("a policy demands %s for this call, but it is not configured", displayNames(names))
 	}
 	return names[0], nil
-}
-
-func unavailable(state SandboxState) string {
-	return "the sandbox is unavailable: " + machine.Reason(state.Available)
 }
 
 // guardHost asks a person before commands run outside a sandbox.

@@ -153,7 +153,7 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 		if err != nil {
 			return nil, err
 		}
-		subject.Offered, subject.Sandbox.Own = tool.NewSet(code.Name), e.supports(made)
+		subject.Offered, subject.Sandbox.NoContainer = tool.NewSet(code.Name), func() error { return e.supports(made) }
 		v, _, err := e.enforcer.With(registry).DryRun(ctx, subject, model.ToolCall{Name: code.Name, Args: args}, nil)
 		if err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.De
 	subject.Offered = a.Offered
 	subject.Sandbox.Configured, subject.Sandbox.Name, subject.Sandbox.OnUnavailable = a.Sandboxed, a.Sandbox, tool.UnavailableDeny
 	if made, err := e.admin.Spec(a.Sandbox); err == nil {
-		subject.Sandbox.Available = e.supports(made)
+		subject.Sandbox.Unavailable = func() error { return e.supports(made) }
 	}
 	v, _, err := e.enforcer.With(a.Registry).DryRun(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)}, nil)
 	if err != nil {
@@ -205,7 +205,7 @@ func (e *explainer) subject(name, frontend string) tool.Subject {
 	if err == nil {
 		err = e.supports(made)
 	}
-	state.Available = err
+	state.Unavailable = func() error { return err }
 	return tool.Subject{Agent: name, Door: frontend, Role: "owner", Local: local, Approve: a.Approve, Sandbox: state, Offered: e.offered}
 }
 

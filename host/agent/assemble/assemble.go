@@ -7,6 +7,7 @@
 package assemble
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,7 +27,7 @@ import (
 // Sandboxes knows the state of the engine; *fleet.Fleet implements it.
 type Sandboxes interface {
 	// AvailableFor returns why containers of these specifications are unavailable, or nil.
-	AvailableFor(specs map[string]spec.Spec) error
+	AvailableFor(ctx context.Context, specs map[string]spec.Spec) error
 }
 
 // Config configures an Assembler. All fields are required.

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -22,7 +23,7 @@ func (a *Assembler) withCode(made *agent.Agent, tools *tool.Registry, c *config.
 	}
 	made.Programs = &agent.Programs{
 		Tool: code.Name, Languages: specs.CodeLanguages(from), HelperCalls: from.HelperCalls, Fenced: from.Fenced,
-		Available: func() error { return a.cfg.Sandboxes.AvailableFor(with.Languages) },
+		Available: func(ctx context.Context) error { return a.cfg.Sandboxes.AvailableFor(ctx, with.Languages) },
 	}
 	made.System = strings.TrimLeft(made.System+"\n\n"+made.Programs.Prompt(made.Tools), "\n")
 	made.Tools = made.Registry.ForModel(tool.NewSet(code.Name))

@@ -24,8 +24,8 @@ type Agents struct {
 	Current  func() InForce
 	Runner   *agent.Runner
 	Machines interface {
-		// Available returns why a sandbox is unavailable, or nil.
-		Available(name string) error
+		// AsOfNow returns why a sandbox is unavailable now, or nil; it does not wait.
+		AsOfNow(name string) error
 		Spec(name string) (spec.Spec, bool)
 	}
 	Budgets interface {
@@ -74,7 +74,7 @@ func (a Agents) Agent(ctx context.Context, name string) (gateway.AgentDetail, er
 	if err != nil {
 		return gateway.AgentDetail{}, err
 	}
-	tools, err := a.tools(now, name)
+	tools, err := a.tools(ctx, now, name)
 	if err != nil {
 		return gateway.AgentDetail{}, err
 	}
@@ -105,8 +105,8 @@ func (a Agents) Agent(ctx context.Context, name string) (gateway.AgentDetail, er
 // maxSays bounds the description of a tool in an answer, in bytes.
 const maxSays = 300
 
-func (a Agents) tools(now InForce, name string) ([]gateway.AgentTool, error) {
-	list, err := a.Runner.Usual(now.Generation, name)
+func (a Agents) tools(ctx context.Context, now InForce, name string) ([]gateway.AgentTool, error) {
+	list, err := a.Runner.Usual(ctx, now.Generation, name)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (a Agents) sandbox(made *agent.Agent) *gateway.AgentSandbox {
 		Allowlist: append([]string{}, s.Allowlist...),
 		Memory:    s.MemoryBytes, Disk: s.DiskBytes, CPUs: s.CPUs, Pids: s.PidsLimit, Seconds: int(s.Timeout.Seconds()), Runtime: s.Runtime,
 	}
-	if err := a.Machines.Available(made.Sandbox); err != nil {
+	if err := a.Machines.AsOfNow(made.Sandbox); err != nil {
 		out.Available, out.Detail = false, machine.Reason(err)
 	}
 	return out

@@ -44,7 +44,7 @@ type Sandboxes struct {
 // SelfTests runs one self-test at a time.
 type SelfTests interface {
 	// StartSelfTest starts one.
-	StartSelfTest(name, by string) error
+	StartSelfTest(ctx context.Context, name, by string) error
 	SelfTest() selftest.State
 }
 
@@ -210,8 +210,8 @@ func (s Sandboxes) Egress(ctx context.Context, f egress.RecordFilter) ([]egress.
 }
 
 // StartSelfTest implements gateway.Sandboxes.
-func (s Sandboxes) StartSelfTest(_ context.Context, name, by string) (selftest.State, error) {
-	err := s.Tests.StartSelfTest(name, by)
+func (s Sandboxes) StartSelfTest(ctx context.Context, name, by string) (selftest.State, error) {
+	err := s.Tests.StartSelfTest(ctx, name, by)
 	switch {
 	case errors.Is(err, machine.ErrNotFound):
 		err = as(err, store.ErrNotFound)

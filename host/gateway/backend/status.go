@@ -41,8 +41,8 @@ type Status struct {
 	Tools     Providers
 	Policies  Policies
 	Sandboxes interface {
-		// AsOfNow returns why no sandbox is available now, in words for people, or nil; it does not wait.
-		AsOfNow() error
+		// AsOfNow returns why the sandbox of that name is unavailable now, in words for people, or nil; it does not wait.
+		AsOfNow(name string) error
 		// Engine describes what makes the sandboxes; empty while nothing does.
 		Engine() driver.Capabilities
 	}
@@ -189,7 +189,7 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 	}
 	engine := s.Sandboxes.Engine()
 	v := gateway.SandboxStatus{Enabled: true, Available: true, Engine: engine.Engine, Lacks: engine.Lacking()}
-	if err := s.Sandboxes.AsOfNow(); err != nil {
+	if err := s.Sandboxes.AsOfNow(""); err != nil {
 		v.Available, v.Detail = false, machine.Reason(err)
 	}
 	return v
@@ -261,7 +261,7 @@ func (s Status) warnings(c *config.Config) []string {
 	}
 	if !c.Sandbox.Enabled {
 		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")
-	} else if err := s.Sandboxes.AsOfNow(); err != nil {
+	} else if err := s.Sandboxes.AsOfNow(""); err != nil {
 		what := "tools that belong in a sandbox are refused"
 		if c.Sandbox.OnUnavailable == "host" {
 			what = "tools run on this machine, each shell command after an approval"

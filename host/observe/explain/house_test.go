@@ -104,10 +104,10 @@ func (rooms) Host(message.WorkspaceKey) (machine.Machine, error) { return room{n
 func (rooms) Sandbox(_ context.Context, _ message.WorkspaceKey, name string) (machine.Machine, error) {
 	return room{name: name}, nil
 }
-func (rooms) Available(string) error                             { return nil }
-func (rooms) Moved(context.Context, message.WorkspaceKey) string { return "" }
-func (rooms) Digest(string) string                               { return "made of nothing" }
-func (rooms) Dir(message.WorkspaceKey) string                    { return "/workspace" }
+func (rooms) Available(context.Context, message.WorkspaceKey, string) error { return nil }
+func (rooms) Moved(context.Context, message.WorkspaceKey) string            { return "" }
+func (rooms) Digest(string) string                                          { return "made of nothing" }
+func (rooms) Dir(message.WorkspaceKey) string                               { return "/workspace" }
 
 // house runs turns as a host does, over a store.
 type house struct {

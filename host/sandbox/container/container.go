@@ -379,9 +379,14 @@ func (c *Container) News() []string {
 	return lines
 }
 
+// askTimeout bounds a question to the engine for the text of an error: calls wait for it.
+const askTimeout = 5 * time.Second
+
 // whyLost returns the error that people see when the container's connection has ended by itself.
 func (c *Container) whyLost() error {
-	if err := c.config.Driver.Ping(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	if err := c.config.Driver.Ping(ctx); err != nil {
 		return errors.New(machine.Reason(err))
 	}
 	where := ""
@@ -400,7 +405,9 @@ func (c *Container) WhyHung() error {
 	if !can {
 		return nil
 	}
-	if state, err := d.Condition(context.Background(), c.config.ID); err == nil && state.Paused {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	if state, err := d.Condition(ctx, c.config.ID); err == nil && state.Paused {
 		return ErrPaused
 	}
 	return nil

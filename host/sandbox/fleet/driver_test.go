@@ -166,7 +166,7 @@ func shortDir(t *testing.T) string {
 func (d *driven) await(t *testing.T) error {
 	t.Helper()
 	for late := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		err := d.Available("")
+		err := d.AsOfNow("")
 		if err == nil || errors.Is(err, drivers.ErrNotHeld) || strings.Contains(err.Error(), "could not be completed") {
 			return err
 		}
@@ -196,7 +196,7 @@ func TestADriverMakesSandboxes(t *testing.T) {
 	}
 	dir := shortDir(t)
 	d := drive(t, dir, nil)
-	if err := d.answers(); err != nil {
+	if err := d.answers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Sandbox(t.Context(), "tg/dm:ann:main", ""); err == nil || !strings.Contains(err.Error(), "being tested before its first use") {

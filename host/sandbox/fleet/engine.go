@@ -21,8 +21,14 @@ import (
 // checkEvery is the interval between checks of an engine.
 const checkEvery = 5 * time.Second
 
-// endTimeout bounds the removal of the containers when the host stops.
-const endTimeout = 30 * time.Second
+const (
+	// tidyTimeout bounds the removal of what earlier hosts left, for which new sandboxes wait. The rest is removed later.
+	tidyTimeout = time.Minute
+	// settleTimeout is how long a stopping host waits for what it has begun on the engine, before it removes the containers.
+	settleTimeout = 10 * time.Second
+	// endTimeout bounds both when the host stops.
+	endTimeout = 30 * time.Second
+)
 
 // ErrOff is the error of every sandbox while [sandbox] is not enabled.
 var ErrOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
@@ -54,7 +60,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { f.selfTesting(ctx) })
-	for first := true; ctx.Err() == nil; first = false {
+	for ctx.Err() == nil {
 		e := f.chosenEngine()
 		if e == nil {
 			e = Answering(ctx, engines)
@@ -64,9 +70,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			f.judge(f.gate(ctx, e))
 		}
 		f.see(err)
-		if first {
-			close(f.looked)
-		}
+		f.told()
 		select {
 		case <-time.After(checkEvery):
 		case <-ctx.Done():
@@ -100,7 +104,7 @@ func (f *Fleet) look(ctx context.Context, e Engine, c config.Sandbox, running *s
 	}
 	if made != nil {
 		if back { // containers may have been lost or left over meanwhile
-			f.forgetLeft(ctx, made)
+			f.tidy(ctx, made, f.forgetLeft)
 			running.Go(func() { f.reconcile(ctx, made) })
 		}
 		return nil
@@ -109,27 +113,63 @@ func (f *Fleet) look(ctx context.Context, e Engine, c config.Sandbox, running *s
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
-	f.reconcile(ctx, manager)
-	f.sweepVolumes(ctx, manager)
-	f.forgetLeft(ctx, manager)
 	f.mu.Lock()
-	f.manager, f.chosen = manager, e
+	f.chosen = e
 	if _, gated := e.(proved); gated {
 		f.unproved = errLooking
 	}
+	f.mu.Unlock()
+	f.judge(f.gate(ctx, e))
+	f.see(nil)
+	f.told()
+	f.tidy(ctx, manager, f.reconcile, f.sweepVolumes, f.forgetLeft)
+	f.mu.Lock()
+	f.manager = manager
 	f.fillPools()
 	f.mu.Unlock()
-	running.Go(func() {
+	close(f.tidied)
+	running.Go(func() { f.manage(ctx, manager) })
+	return nil
+}
+
+// told ends the wait for the first check of the engine.
+func (f *Fleet) told() {
+	select {
+	case <-f.looked:
+	default:
+		close(f.looked)
+	}
+}
+
+// tidy removes what is left on the engine in steps.
+func (f *Fleet) tidy(ctx context.Context, manager *sandbox.Manager, steps ...func(context.Context, *sandbox.Manager)) {
+	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
+	defer cancel()
+	for _, step := range steps {
+		step(ctx, manager)
+	}
+}
+
+// manage runs the manager until ctx ends, then removes the containers. It does not wait longer for a call to the engine that began before,
+// and which ends with the engine's driver or by its own deadline.
+func (f *Fleet) manage(ctx context.Context, manager *sandbox.Manager) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
 		if err := manager.Run(ctx); err != nil && ctx.Err() == nil {
 			f.log.Error("sandbox manager ended", "error", err)
 		}
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if err := manager.DestroyAll(last); err != nil {
-			f.log.Error("remove containers", "error", err)
-		}
-	})
-	return nil
+	}()
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	select {
+	case <-ended:
+	case <-time.After(settleTimeout):
+	}
+	if err := manager.DestroyAll(last); err != nil {
+		f.log.Error("remove containers", "error", err)
+	}
 }
 
 func (f *Fleet) newManager(e Engine, c config.Sandbox) (*sandbox.Manager, error) {
@@ -232,23 +272,21 @@ func (f *Fleet) fillPools() {
 	}
 }
 
-// answers returns why the engine makes no sandboxes now, or nil. It waits for the first check.
-func (f *Fleet) answers() error {
+// answers returns why the engine makes no sandboxes now, or nil. It waits for the first check until ctx ends.
+func (f *Fleet) answers(ctx context.Context) error {
+	defer machine.NoticeSlow(ctx, "waiting for the engine of the sandboxes to answer")()
 	select {
 	case <-f.looked:
-	case <-time.After(time.Minute):
-		return fmt.Errorf("%w: the engine does not answer: restart it", machine.ErrUnavailable)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the engine has not answered yet: %w", machine.ErrUnavailable, ctx.Err())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.unavailable
 }
 
-// supports returns why the engine cannot make such containers now, or nil.
+// supports returns why an engine that answers cannot make such containers, or nil.
 func (f *Fleet) supports(all ...spec.Spec) error {
-	if err := f.answers(); err != nil {
-		return err
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.unproved != nil || f.engine == nil || f.chosen == nil {

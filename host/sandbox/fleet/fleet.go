@@ -8,7 +8,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -82,6 +81,7 @@ type Fleet struct {
 	hosts    *hosts
 	setup    atomic.Pointer[setup]
 	looked   chan struct{} // closed after the first check of the engine
+	tidied   chan struct{} // closed when manager is there: what earlier hosts left on the engine is removed
 	worked   sync.Map      // the epoch in which a conversation has last worked in a workspace, by message.WorkspaceKey
 	tests    selfTests
 
@@ -114,8 +114,9 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{
-		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), unavailable: ErrOff,
-		tests: selfTests{start: make(chan wantedTest, 1)},
+		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), tidied: make(chan struct{}),
+		unavailable: ErrOff,
+		tests:       selfTests{start: make(chan wantedTest, 1)},
 	}
 	if err := workspace.Recover(f.folders.Workspaces); err != nil {
 		f.log.Error("cannot finish moving workspaces", "error", err)
@@ -220,7 +221,7 @@ func (f *Fleet) Visit(session message.WorkspaceKey) (m machine.Machine, leave fu
 
 // Sandbox returns a session's sandbox of that name, which is started on first use.
 func (f *Fleet) Sandbox(ctx context.Context, session message.WorkspaceKey, name string) (machine.Machine, error) {
-	if err := f.Available(name); err != nil {
+	if err := f.Available(ctx, session, name); err != nil {
 		return nil, err
 	}
 	in := f.setup.Load()
@@ -231,29 +232,56 @@ func (f *Fleet) Sandbox(ctx context.Context, session message.WorkspaceKey, name 
 	if err := in.specs.Permit(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
+	manager, err := f.made(ctx)
+	if err != nil {
+		return nil, err
+	}
 	f.quota.Changed(session)
-	return f.sandboxes().Get(ctx, session, name, spec)
+	return manager.Get(ctx, session, name, spec)
+}
+
+// made returns the manager. If the engine has answered, it waits for the manager until ctx ends.
+func (f *Fleet) made(ctx context.Context) (*sandbox.Manager, error) {
+	if err := f.answers(ctx); err != nil && f.sandboxes() == nil {
+		return nil, err
+	}
+	defer machine.NoticeSlow(ctx, "waiting until the sandboxes of an earlier run are removed")()
+	select {
+	case <-f.tidied:
+		return f.sandboxes(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // RunCode runs a program in its own container.
 func (f *Fleet) RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
-	f.mu.Lock()
-	manager, why := f.manager, f.unavailable
-	f.mu.Unlock()
-	if manager == nil {
-		return sandbox.CodeResult{}, cmp.Or(why, errLooking)
+	manager, err := f.made(ctx)
+	if err != nil {
+		return sandbox.CodeResult{}, err
 	}
 	return manager.RunCode(ctx, c)
 }
 
-// Available returns why a sandbox cannot be used now, or nil. It waits for the first check of the engine.
-func (f *Fleet) Available(name string) error {
+// Available returns why the session's sandbox of that name cannot be used now, or nil. It waits for the first check of the engine. A
+// sandbox that the session has is available while the engine does not answer.
+func (f *Fleet) Available(ctx context.Context, session message.WorkspaceKey, name string) error {
 	spec, _ := f.spec(name)
+	err := f.answers(ctx)
+	if m := f.sandboxes(); err != nil && m != nil && m.Serves(session, name) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
 	return f.supports(spec)
 }
 
 // AvailableFor returns why containers of these specifications, by language, cannot be used now, or nil.
-func (f *Fleet) AvailableFor(byLanguage map[string]spec.Spec) error {
+func (f *Fleet) AvailableFor(ctx context.Context, byLanguage map[string]spec.Spec) error {
+	if err := f.answers(ctx); err != nil {
+		return err
+	}
 	own, _ := f.spec("")
 	all := []spec.Spec{own}
 	for _, language := range slices.Sorted(maps.Keys(byLanguage)) {
@@ -262,14 +290,21 @@ func (f *Fleet) AvailableFor(byLanguage map[string]spec.Spec) error {
 	return f.supports(all...)
 }
 
-// AsOfNow is Available for [sandbox] without waiting.
-func (f *Fleet) AsOfNow() error {
+// AsOfNow returns why a new sandbox of that name cannot be made now, or nil. It does not wait.
+func (f *Fleet) AsOfNow(name string) error {
+	spec, _ := f.spec(name)
+	f.mu.Lock()
+	down := f.unavailable
+	f.mu.Unlock()
 	select {
 	case <-f.looked:
-		return f.Available("")
 	default:
-		return errLooking
+		down = errLooking
 	}
+	if down != nil {
+		return down
+	}
+	return f.supports(spec)
 }
 
 // PoolStats returns the counters of the warm pools.

@@ -32,7 +32,7 @@ func (f *Fleet) LiveSession(id string) (*sandbox.Session, error) {
 func (f *Fleet) Containers(ctx context.Context) ([]driver.Owned, error) {
 	m := f.sandboxes()
 	if m == nil {
-		return nil, f.AsOfNow()
+		return nil, f.AsOfNow("")
 	}
 	return m.Containers(ctx)
 }

@@ -45,11 +45,11 @@ func (f *Fleet) SelfTest() selftest.State {
 
 // StartSelfTest starts a self-test of the sandbox of that name, which Run carries out: ErrTesting while another one runs, and
 // machine.ErrNotFound if there is no such sandbox.
-func (f *Fleet) StartSelfTest(name, by string) error {
+func (f *Fleet) StartSelfTest(ctx context.Context, name, by string) error {
 	if _, known := f.spec(name); !known {
 		return fmt.Errorf("%w: there is no [sandboxes.%.64s]", machine.ErrNotFound, name)
 	}
-	if err := f.answers(); err != nil {
+	if err := f.answers(ctx); err != nil {
 		return err
 	}
 	return f.begin(name, by, nil)
@@ -97,10 +97,13 @@ func (t *selfTests) end(r selftest.Report, err error) {
 func (f *Fleet) runSelfTest(ctx context.Context, test wantedTest) (r selftest.Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTimeout)
 	defer cancel()
-	manager := f.sandboxes()
+	manager, err := f.made(ctx)
+	if err != nil {
+		return r, err
+	}
 	wanted, known := f.spec(test.sandbox)
-	if manager == nil || !known {
-		return r, errLooking
+	if !known {
+		return r, fmt.Errorf("%w: there is no [sandboxes.%.64s] any more", machine.ErrNotFound, test.sandbox)
 	}
 	e := f.chosenEngine()
 	c := selftest.Config{Driver: Attacked(e), Dir: f.folders.Workspaces, MountRules: f.mountRules, Only: test.only, Progress: f.tests.add}

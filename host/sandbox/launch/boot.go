@@ -35,7 +35,9 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 	if err := o.mounts.place(ctx, o); err != nil {
 		return nil, err
 	}
+	created := machine.NoticeSlow(ctx, "creating the sandbox: the engine has not answered yet")
 	id, err := l.engine.create(ctx, o.container)
+	created()
 	if err != nil {
 		l.config.Reaper.Abandon(o.container.Name, err)
 		return nil, err
@@ -45,7 +47,10 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 		Session: message.WorkspaceKey(o.container.Labels[driver.LabelSession]), Born: time.Now(),
 		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o.ownership, Sync: o.sync, Log: l.log,
 	})
-	if err := l.boot(ctx, c, o); err != nil {
+	started := machine.NoticeSlow(ctx, "starting the sandbox: the engine has not answered yet")
+	err = l.boot(ctx, c, o)
+	started()
+	if err != nil {
 		l.config.Reaper.Abandon(id, nil)
 		return nil, err
 	}

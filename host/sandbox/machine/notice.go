@@ -21,6 +21,15 @@ func Notice(ctx context.Context, line string) {
 	}
 }
 
+// slow is how long something may take before the audience is told what it waits for.
+const slow = 2 * time.Second
+
+// NoticeSlow tells the audience of ctx the line if done is not called soon.
+func NoticeSlow(ctx context.Context, line string) (done func()) {
+	later := time.AfterFunc(slow, func() { Notice(ctx, line) })
+	return func() { later.Stop() }
+}
+
 // Audience is the set of callers that wait for one slow operation. Its zero value is empty, its methods are safe for concurrent use.
 type Audience struct {
 	mu      sync.Mutex

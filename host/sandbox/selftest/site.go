@@ -252,11 +252,19 @@ func (s *site) weaken(ctx context.Context, c Control) (*weakMachine, func(), err
 	return w, done, nil
 }
 
-// closeTimeout bounds the cleanup.
-const closeTimeout = 2 * time.Minute
+// closeTimeout bounds the cleanup, and haltTimeout that of a self-test which was interrupted: a host that stops waits for it.
+const (
+	closeTimeout = 2 * time.Minute
+	haltTimeout  = 20 * time.Second
+)
 
+// close removes everything. Sweep removes the rest if the engine does not in time.
 func (s *site) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	timeout := closeTimeout
+	if ctx.Err() != nil {
+		timeout = haltTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	for _, w := range s.weak {
 		w.remove(ctx)
@@ -266,15 +274,18 @@ func (s *site) close(ctx context.Context) error {
 		err = s.manager.DestroyAll(ctx)
 		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true }))
 	}
-	err = errors.Join(err, s.subject.Troubled.close(ctx), s.between.close())
+	err = errors.Join(err, s.subject.Troubled.close(ctx))
+	swept := err == nil
+	err = errors.Join(err, s.between.close())
 	if s.listener != nil {
 		s.listener.Close()
 		s.accepts.Wait()
 	}
-	for _, dir := range []string{s.scratch, s.outside} {
-		if dir != "" {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
+	if s.outside != "" {
+		err = errors.Join(err, os.RemoveAll(s.outside))
+	}
+	if s.scratch != "" && swept { // otherwise Sweep finds the mark there
+		err = errors.Join(err, os.RemoveAll(s.scratch))
 	}
 	if s.mark != nil {
 		s.mark.Close()

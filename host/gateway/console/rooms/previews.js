@@ -27,8 +27,8 @@ export function Room({ rest: [scope] }) {
       { title: t("previews.port"), number: true, cell: (p) => p.port },
       { title: t("previews.by"), cell: (p) => html`<${Text}>${p.by}<//>` },
       { title: t("previews.until"), cell: (p) => html`<${When} at=${p.expires} />` },
-      { title: t("shell.actions"), cell: (p) => html`<${Button} does=${() => link(at`/previews/${p.id}/link`)}>${t("previews.show")}<//>
-        <${Button} kind="quiet" does=${async () => { await send("DELETE", at`/previews/${p.id}`); await open.again(); }}>${t("previews.close")}<//>` },
+      { title: t("shell.actions"), cell: (p) => html`<div class="buttons"><${Button} does=${() => link(at`/previews/${p.id}/link`)}>${t("previews.show")}<//>
+        <${Button} kind="quiet" does=${async () => { await send("DELETE", at`/previews/${p.id}`); await open.again(); }}>${t("previews.close")}<//></div>` },
     ]} />`}<//><//>
     ${ready.value && html`<${Ready} of=${ready.value} close=${() => { ready.value = null; }} />`}
   <//>`;

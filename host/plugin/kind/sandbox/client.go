@@ -80,14 +80,14 @@ type Client struct {
 func NewClient(c *kind.Conn) *Client { return &Client{c, sandboxv1.NewDriverClient(c)} }
 
 // failed makes a Failure of the error of a call.
-func failed(doing string, timeout time.Duration, err error) error {
+func failed(doing string, began time.Time, err error) error {
 	if err == nil {
 		return nil
 	}
 	s, _ := status.FromError(err)
 	text := kind.Text(s.Message(), kind.MaxDetail)
 	if s.Code() == codes.DeadlineExceeded {
-		text = fmt.Sprintf("no answer within %v", timeout)
+		text = fmt.Sprintf("no answer within %v", time.Since(began).Round(time.Second)) // the caller may have had less time than the call
 	}
 	return &Failure{s.Code(), doing + ": " + text}
 }
@@ -106,11 +106,12 @@ func (c *Client) effect(ctx context.Context, timeout time.Duration) (context.Con
 
 // Capabilities asks for the driver's capabilities, and the engine for a sign of life.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	r, err := c.rpc.Capabilities(ctx, &sandboxv1.CapabilitiesRequest{})
 	if err != nil {
-		return Capabilities{}, failed("describe the engine", describeTimeout, err)
+		return Capabilities{}, failed("describe the engine", began, err)
 	}
 	out := Capabilities{
 		Engine: kind.Text(r.GetEngine(), kind.MaxName), Address: kind.Text(r.GetAddress(), kind.MaxName), Binds: r.GetBinds(), Copies: r.GetCopies(),
@@ -139,25 +140,25 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	return out, nil
 }
 
-// Pull fetches an image and reports its progress, a line in a second at most.
+// Pull fetches an image and reports its progress, as often as the driver does.
 func (c *Client) Pull(ctx context.Context, image string, progress func(line string)) error {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout) // what was fetched by then does no harm
 	defer cancel()
 	stream, err := c.rpc.Pull(ctx, &sandboxv1.PullRequest{Image: image})
 	if err != nil {
-		return failed("pull an image", pullTimeout, err)
+		return failed("pull an image", began, err)
 	}
-	for last := (time.Time{}); ; {
+	for {
 		r, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return failed("pull an image", pullTimeout, err)
+			return failed("pull an image", began, err)
 		}
-		if line := kind.Text(r.GetProgress(), kind.MaxName); line != "" && time.Since(last) >= time.Second {
+		if line := kind.Text(r.GetProgress(), kind.MaxName); line != "" {
 			progress(line)
-			last = time.Now()
 		}
 	}
 }
@@ -167,11 +168,12 @@ var validID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 
 // Create makes a container and returns its id.
 func (c *Client) Create(ctx context.Context, r *sandboxv1.CreateRequest) (string, error) {
+	began := time.Now()
 	ctx, cancel := c.effect(ctx, createTimeout)
 	defer cancel()
 	out, err := c.rpc.Create(ctx, r)
 	if err != nil {
-		return "", failed("create a container", createTimeout, err)
+		return "", failed("create a container", began, err)
 	}
 	if !validID().MatchString(out.GetId()) {
 		return "", broke("%.80q is not a container's id", out.GetId())
@@ -181,19 +183,21 @@ func (c *Client) Create(ctx context.Context, r *sandboxv1.CreateRequest) (string
 
 // Start starts a container.
 func (c *Client) Start(ctx context.Context, id string) error {
+	began := time.Now()
 	ctx, cancel := c.effect(ctx, startTimeout)
 	defer cancel()
 	_, err := c.rpc.Start(ctx, &sandboxv1.StartRequest{Id: id})
-	return failed("start container "+id, startTimeout, err)
+	return failed("start container "+id, began, err)
 }
 
 // Endpoint returns where the supervisor of a started container listens. public allows public addresses.
 func (c *Client) Endpoint(ctx context.Context, id string, public bool) (network, address string, err error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
 	defer cancel()
 	r, err := c.rpc.Endpoint(ctx, &sandboxv1.EndpointRequest{Id: id})
 	if err != nil {
-		return "", "", failed("find the supervisor of container "+id, endpointTimeout, err)
+		return "", "", failed("find the supervisor of container "+id, began, err)
 	}
 	if err := checkEndpoint(r.GetNetwork(), r.GetAddress(), public); err != nil {
 		return "", "", broke("the address of container %s: %v", id, err)
@@ -201,22 +205,24 @@ func (c *Client) Endpoint(ctx context.Context, id string, public bool) (network,
 	return r.GetNetwork(), r.GetAddress(), nil
 }
 
-// Remove removes a container, by id or name.
+// Remove removes a container, by id or name. Unlike Create and Start it ends with ctx: a removal that was cut short is done again.
 func (c *Client) Remove(ctx context.Context, id string) error {
-	ctx, cancel := c.effect(ctx, removeTimeout)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	_, err := c.rpc.Remove(ctx, &sandboxv1.RemoveRequest{Id: id})
-	return failed("remove container "+id, removeTimeout, err)
+	return failed("remove container "+id, began, err)
 }
 
 // List returns the containers that an instance of Flynn made. One malformed entry makes the whole list an error: what is left out would be
 // taken for gone.
 func (c *Client) List(ctx context.Context, instance string) ([]Container, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	r, err := c.rpc.List(ctx, &sandboxv1.ListRequest{Instance: instance})
 	if err != nil {
-		return nil, failed("list containers", listTimeout, err)
+		return nil, failed("list containers", began, err)
 	}
 	if n := len(r.GetContainers()); n > maxContainers {
 		return nil, broke("it lists %d containers, at most %d", n, maxContainers)

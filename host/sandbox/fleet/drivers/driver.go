@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -74,8 +75,13 @@ func (d *Driver) now() (*sandbox.Client, error) {
 	return d.client, nil
 }
 
-// wait waits for a process until ctx ends.
+// readyTimeout bounds the wait for a process: one that crashes is back by then, and one that was stopped or is quarantined does not come back.
+const readyTimeout = 5 * time.Second
+
+// wait waits for a process until ctx ends, or readyTimeout is over.
 func (d *Driver) wait(ctx context.Context) (*sandbox.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
 	d.mu.Lock()
 	ready := d.ready
 	d.mu.Unlock()
@@ -104,7 +110,7 @@ func (d *Driver) Address() string { return engine.DriverPrefix + d.name }
 // Close does nothing: the plugin's process belongs to its host.
 func (d *Driver) Close() error { return nil }
 
-// Ping implements driver.Driver. It waits for the plugin until ctx ends.
+// Ping implements driver.Driver. It waits a little for the plugin.
 func (d *Driver) Ping(ctx context.Context) error {
 	_, err := d.Capabilities(ctx)
 	return err
@@ -122,7 +128,7 @@ var features = map[sandboxv1.Feature]driver.Feature{
 	sandboxv1.Feature_FEATURE_SNAPSHOTS: driver.Snapshots,
 }
 
-// Capabilities implements driver.Driver. It waits for the plugin until ctx ends.
+// Capabilities implements driver.Driver. It waits a little for the plugin.
 func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) {
 	client, err := d.wait(ctx)
 	if err != nil {
@@ -241,13 +247,15 @@ func request(c driver.Container) (*sandboxv1.CreateRequest, error) {
 	return r, nil
 }
 
-// Pull implements driver.Puller. A plugin may fetch no images.
+// Pull implements driver.Puller. Of what happens within a second the last is told. A plugin may fetch no images.
 func (d *Driver) Pull(ctx context.Context, image string, progress func(line string)) error {
 	client, err := d.now()
 	if err != nil {
 		return err
 	}
-	return d.explain(client.Pull(ctx, image, progress))
+	tell, stop := machine.Throttle(time.Second, progress)
+	defer stop()
+	return d.explain(client.Pull(ctx, image, tell))
 }
 
 // Attach implements driver.Driver. Nobody calls it: supervisors of a driver.Dialed listen.

@@ -294,8 +294,13 @@ func TestPull(t *testing.T) {
 	s.fails, s.hangs = nil, true
 	s.mu.Unlock()
 	given, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if err := d.Pull(given, "an image", progress); !errors.Is(err, machine.ErrUnavailable) {
+	defer cancel()
+	last := func(line string) { // of a flood it is told, too
+		if line == "of lines" {
+			cancel()
+		}
+	}
+	if err := d.Pull(given, "an image", last); !errors.Is(err, machine.ErrUnavailable) {
 		t.Errorf("a plugin that hangs: %v", err)
 	}
 }
