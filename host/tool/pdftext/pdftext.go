@@ -104,7 +104,7 @@ func read(in io.Reader, out io.Writer) (code int) {
 			text = "[this page cannot be read]"
 		}
 		if _, err := fmt.Fprintf(out, "%s\n\n", strings.TrimSpace(text)); err != nil {
-			return 0 // whoever reads has enough
+			return 0 // Read has enough
 		}
 	}
 	return 0

@@ -149,7 +149,7 @@ func (s *Service) charge(u model.Usage) model.Usage {
 	return u
 }
 
-// words are what is told of a failure that needs no more words.
+// words describe a failure that needs no more words.
 func words(k Kind) string {
 	return map[Kind]string{
 		Empty:     "it found nothing",
