@@ -96,7 +96,7 @@ func TestHostileFiles(t *testing.T) {
 		{"cut off", sound[:len(sound)/2], ErrUnreadable},
 		{"no text", document([]string{"q Q"}), ErrNoText},
 		{"a bomb", document([]string{says(strings.Repeat("x", 300<<20))}), ErrTooLarge},
-		{"a bomb of operators", document([]string{"BT /F1 12 Tf " + strings.Repeat("() Tj ", 100<<20/6)}), ErrTooLarge},
+		{"a bomb of operators", document([]string{"BT /F1 12 Tf " + strings.Repeat("() Tj ", 100<<20/6)}), nil},
 		{"pages in a ring", bytes.Replace(sound, []byte("/Kids [4 0 R]"), []byte("/Kids [2 0 R]"), 1), nil},
 		{"a length of its own", bytes.Replace(sound, []byte("/Count 1"), []byte("/Count 9"), 1), nil},
 		{"a length without an end", bytes.Replace(sound, []byte("/Size 6"), []byte("/Size 999999999999"), 1), nil},
