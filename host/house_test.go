@@ -83,7 +83,7 @@ var areas = []allowed{
 	{"channel", []string{"access", "config", "message", "plugin", "route", "rows", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"inforce", []string{"access", "agent", "channel", "config", "message", "model", "policy", "route", "rows", "store", "tool"}},
-	{"observe", []string{"access", "agent", "channel", "message", "model", "plugin", "policy", "rows", "sandbox", "store"}},
+	{"observe", []string{"access", "agent", "channel", "message", "model", "plugin", "policy", "rows", "sandbox", "store", "tool"}},
 	{"gateway", []string{"access", "agent", "config", "message", "model", "observe", "plugin", "policy", "route", "rows", "sandbox", "store", "tool"}},
 	{"admin", []string{"access", "agent", "buildinfo", "config", "gateway", "install", "message", "model", "observe", "plugin", "policy", "route", "rows", "sandbox", "sandbox/fleet", "store", "tool"}},
 }

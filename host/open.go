@@ -63,6 +63,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/elevate"
 	"github.com/flynnhost/flynn/host/tool/provider"
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 func (h *Host) open(ctx context.Context, c *config.Config) error {
@@ -93,7 +94,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	metrics.Subscribe(registry, &h.events)
 	h.watch()
-	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.current.MaxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
+	own, err := assemble.OwnTools(builtin.Config{
+		Memory: h.store, MaxNotes: h.current.MaxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web,
+		Search: search.Services{Now: h.current.Search, Events: &h.events, Log: h.log},
+	})
 	if err != nil {
 		return err
 	}

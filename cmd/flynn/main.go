@@ -8,11 +8,16 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/flynnhost/flynn/host/tool/pdftext"
 )
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == jailCommand {
 		os.Exit(becomePlugin(os.Stderr))
+	}
+	if len(os.Args) == 2 && os.Args[1] == pdfCommand {
+		os.Exit(pdftext.Serve(os.Stdin, os.Stdout))
 	}
 	os.Exit(run(context.Background(), os.Args, os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }

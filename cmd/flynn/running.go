@@ -70,7 +70,7 @@ func serveAt(ctx context.Context, cmd *cli.Command, path string) error {
 	defer done()
 	log := slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return host.Serve(ctx, host.Config{
-		Path: path, Getenv: getenvOf(ctx), Log: log, Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(),
+		Path: path, Getenv: getenvOf(ctx), Log: log, Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Web: web(),
 	}, func(h *host.Host) {
 		fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
 	})
@@ -95,7 +95,7 @@ func (h hosts) Begin(ctx context.Context, path string) (setup.Host, func(), erro
 	ctx, stop := context.WithCancel(ctx)
 	ready := make(chan struct{})
 	own, err := host.New(ctx, host.Config{
-		Path: path, Getenv: h.getenv, Log: slog.New(slog.DiscardHandler), Version: buildinfo.Version(), PluginLauncher: pluginLauncher(),
+		Path: path, Getenv: h.getenv, Log: slog.New(slog.DiscardHandler), Version: buildinfo.Version(), PluginLauncher: pluginLauncher(), Web: web(),
 		Ready: func() { close(ready) },
 	})
 	if err != nil {

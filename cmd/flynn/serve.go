@@ -55,7 +55,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	log := slog.New(handler)
 	return host.Serve(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: log, LastGood: cmd.Bool("last-good"),
-		Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
+		Version: buildinfo.Version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Web: web(), Attach: attach,
 		Ready: func() {
 			if err := service.Ready(getenvOf(ctx)); err != nil {
 				log.Error("systemd will stop flynn, which it believes to be starting", "error", err)

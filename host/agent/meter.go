@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 // Account names the payers of a model call: the sender, the agent, and with them the host.
@@ -42,13 +44,30 @@ func (r *Runner) Paid(ctx context.Context, account Account, a model.Attempt, cal
 	gen, policies := r.cfg.Generations.InForce()
 	policies.Release()
 	m := &meter{runner: r, gen: gen, account: account}
+	if err := m.pay(ctx, a, call); err != nil {
+		return err
+	}
+	return r.cfg.Store.AddUsage(context.WithoutCancel(ctx), m.rows)
+}
+
+// pay is Runner.Paid up to the recording.
+func (m *meter) pay(ctx context.Context, a model.Attempt, call func() (model.Usage, error)) error {
 	if err := m.Enter(ctx, a); err != nil {
 		return err
 	}
-	defer m.settle(budget.Amount{})
+	defer m.settle(budget.Amount{}) // of a call that panicked
 	u, err := call()
 	m.Leave(a, u, err)
-	return r.cfg.Store.AddUsage(context.WithoutCancel(ctx), m.rows)
+	return nil
+}
+
+// pay implements search.Pay: what a tool pays for belongs to its turn.
+func (m taskModels) pay(ctx context.Context, a model.Attempt, call func() (model.Usage, error)) error {
+	meter := &meter{runner: m.runner, gen: m.gen, account: m.account}
+	meter.account.Task = config.WebSearch
+	err := meter.pay(ctx, a, call)
+	m.paid(meter.rows)
+	return err
 }
 
 // meter is the gate of one call. Its attempts are sequential.
@@ -132,8 +151,12 @@ func (m *meter) settle(real budget.Amount) {
 // failure returns the class of an attempt's error.
 func failure(err error) string {
 	var e *model.Error
-	if errors.As(err, &e) {
+	var s *search.Error
+	switch {
+	case errors.As(err, &e):
 		return string(e.Kind)
+	case errors.As(err, &s):
+		return string(s.Kind)
 	}
 	return "cancelled"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 // performer runs admitted calls: it gets the machine on which a call acts, tells people what delays it, and shortens the result.
@@ -30,6 +31,7 @@ type performer struct {
 	// helper returns the handler for a program's tool calls, or nil.
 	helper func(parent model.ToolCall) tool.Helper
 
+	pay       search.Pay
 	begins    func(context.Context) error // returns when the call may begin
 	snapshots Snapshots                   // nil: none are taken
 	wrote     atomic.Bool                 // a call may have changed files
@@ -38,6 +40,7 @@ type performer struct {
 func (t *turn) newPerformer() *performer {
 	return &performer{
 		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, tasks: t.hostTasks(), snapshots: t.cfg.Snapshots,
+		pay:      t.taskModels().pay,
 		begins:   t.cfg.Ownership.Begin,
 		patience: t.cfg.Patience, quiet: t.cfg.Quiet, silent: t.silent,
 	}
@@ -76,7 +79,7 @@ func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCa
 	}
 	call.Helper = p.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !p.gen.Offline[v.SandboxName])
-	call.MaxText, call.Think = p.maxResult(c), p.think
+	call.MaxText, call.Think, call.Pay = p.maxResult(c), p.think, p.pay
 	moved := ""
 	if m != nil {
 		moved = p.moved(ctx)

@@ -62,8 +62,12 @@ func (u *taskUsage) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 // hostTasks returns the service for the host's own model calls in this turn.
 func (t *turn) hostTasks() task.Service {
 	return task.Service{
-		Models: taskModels{t.Runner, t.gen, t.account(), t.taskUsage.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.taskUsage.add,
+		Models: t.taskModels(), Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.taskUsage.add,
 	}
+}
+
+func (t *turn) taskModels() taskModels {
+	return taskModels{t.Runner, t.gen, t.account(), t.taskUsage.pay}
 }
 
 // taskModels makes the model calls of tasks, which are metered like an agent's.

@@ -43,6 +43,7 @@ func (c *checker) all() {
 	c.elevated()
 	c.telemetry()
 	c.schedules()
+	c.search()
 	c.store()
 	c.cluster()
 }

@@ -54,6 +54,7 @@ type Config struct {
 	Budgets    Budgets           `toml:"budgets"`
 	Delegation Delegation        `toml:"delegation"`
 	Schedules  []Schedule        `toml:"schedules"`
+	Search     []Search          `toml:"search"`
 	Tasks      Tasks             `toml:"tasks"`
 	Compaction Compaction        `toml:"compaction"`
 	Memory     Memory            `toml:"memory"`

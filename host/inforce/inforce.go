@@ -22,6 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/provider"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 // Generation is a prepared configuration: all that a turn and the admission of a message need of it.
@@ -31,6 +32,7 @@ type Generation struct {
 	Gate   *channel.Gate
 	Scopes *route.Scopes
 	Models *model.Set
+	Search []*search.Service
 }
 
 // Feed is told that another configuration is in force; *feed.Feed implements it.
@@ -103,7 +105,7 @@ func (c *Current) Make(cfg *config.Config) (*Generation, error) {
 		return nil, err
 	}
 	scopes := route.NewScopes(cfg.Sessions, roles)
-	g := &Generation{Config: cfg, Scopes: scopes, Models: models, Gate: channel.NewGate(channel.GateConfig{
+	g := &Generation{Config: cfg, Scopes: scopes, Models: models, Search: search.New(cfg), Gate: channel.NewGate(channel.GateConfig{
 		Config: cfg, Roles: roles, Scopes: scopes, Sessions: c.Sessions, Now: time.Now, Events: c.Events,
 	})}
 	late := c.Tools.Late(cfg) // before the registry is made

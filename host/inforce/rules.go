@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/elevate"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 var (
@@ -55,6 +56,9 @@ func (c *Current) MaxNotes() int {
 	}
 	return 0
 }
+
+// Search returns the search services.
+func (c *Current) Search() []*search.Service { return c.Load().Search }
 
 // Client returns the API client with a token.
 func (c *Current) Client(token string) (string, bool) { return c.Config().ClientOf(token) }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 // The tool profiles, from narrow to wide. Full stands for every registered tool.
@@ -22,7 +24,7 @@ func profileTools(profile string) (names []string, ok bool) {
 		adds    []string
 	}{
 		{Minimal, []string{"memory.search", "memory.read", ReadResult}},
-		{Messaging, []string{"memory.write", "memory.forget", "web.fetch"}},
+		{Messaging, []string{"memory.write", "memory.forget", "web.fetch", config.WebSearch}},
 		{Coding, []string{
 			"file.read", "file.write", "file.edit", "file.list",
 			"shell.exec",

@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -94,6 +95,8 @@ type Call struct {
 	MaxText int
 	// Think asks the model of the task complex_reasoning a question; it may be nil.
 	Think func(ctx context.Context, question string) (string, error)
+	// Pay accounts for a paid service that the tool uses, see search.Pay; nil if none may be used.
+	Pay func(ctx context.Context, a model.Attempt, call func() (model.Usage, error)) error
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
 	// Helper makes tool calls for a program that the tool runs; nil if programs may make none.

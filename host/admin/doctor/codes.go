@@ -62,6 +62,11 @@ const (
 	ModelUnknown       Code = "model-unknown"
 	ModelFails         Code = "model-fails"
 	ModelWindow        Code = "model-window-wrong"
+	SearchKeyRefused   Code = "search-key-refused"
+	SearchChallenged   Code = "search-challenged"
+	SearchQuotaSpent   Code = "search-quota-spent"
+	SearchEmpty        Code = "search-empty"
+	SearchFails        Code = "search-fails"
 	ChannelDown        Code = "channel-down"
 	ChannelDegraded    Code = "channel-degraded"
 	ChannelToken       Code = "channel-token-refused"
@@ -124,6 +129,11 @@ func kinds() map[Code]kind {
 		ModelUnknown:       {Models, false, "agents of this tier cannot answer"},
 		ModelFails:         {Models, false, "agents of this tier cannot answer"},
 		ModelWindow:        {Models, true, "long conversations are not shortened in time: they are refused, or cut off unseen"},
+		SearchKeyRefused:   {Models, false, "web.search passes this service over"},
+		SearchChallenged:   {Models, false, "web.search passes this service over"},
+		SearchQuotaSpent:   {Models, false, "web.search passes this service over until it is renewed"},
+		SearchEmpty:        {Models, true, "agents are told that there is nothing about what they look for"},
+		SearchFails:        {Models, false, "web.search passes this service over"},
 		ChannelDown:        {Channels, false, "nobody is answered there, and replies wait"},
 		ChannelDegraded:    {Channels, false, "people there are not answered, or not in the way that was configured"},
 		ChannelToken:       {Channels, false, "nobody is answered there, and replies wait"},

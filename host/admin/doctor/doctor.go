@@ -2,7 +2,7 @@
 // and clock, and what the running host reports. flynn doctor prints what it finds.
 //
 // Start with Run. load.go collects what is looked at. Each area has a file with its checks, which run side by side, each with a deadline:
-// config.go, store.go, models.go, channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the
+// config.go, store.go, models.go, search.go, channels.go, sandbox.go, plugins.go, policies.go, people.go, files.go and running.go. codes.go lists the
 // findings; each has a page in docs/help/doctor. Fix mends what needs no person. The checks call the code that flynn serve uses: the
 // package decides nothing about what is accepted.
 package doctor
@@ -95,7 +95,7 @@ type check func(ctx context.Context, x *exam)
 
 func checks() []check {
 	return []check{
-		checkConfig, checkStore, checkModels, checkChannels, checkWebhooks, checkSandbox, checkPlugins, checkPolicies, checkPeople,
+		checkConfig, checkStore, checkModels, checkSearch, checkChannels, checkWebhooks, checkSandbox, checkPlugins, checkPolicies, checkPeople,
 		checkFiles, checkHost,
 	}
 }

@@ -183,6 +183,17 @@ func (s *site) model(reply modeltest.Reply, list string, date time.Time, more st
 	s.text += fmt.Sprintf("[models.default]\nprovider = \"openai\"\nmodel = \"test-model\"\nbase_url = %q\napi_key_file = \"key\"\n%s\n", server.URL+"/v1", more)
 }
 
+// search configures a search service that answers everything so.
+func (s *site) search(status int, answer string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, answer)
+	}))
+	s.Cleanup(server.Close)
+	s.write("key", "the-key-of-a-search\n")
+	s.text += fmt.Sprintf("[[search]]\nprovider = \"tavily\"\nbase_url = %q\napi_key_file = \"key\"\n", server.URL)
+}
+
 // channel configures a channel whose plugin does what act says.
 func (s *site) channel(act, more string) {
 	s.write("plugin/plugin.toml", "manifest = 1\nname = \"telegram\"\nversion = \"1.0.0\"\nkinds = [\"channel\"]\nprotocols = [1]\n"+
@@ -290,6 +301,17 @@ var brokenSites = []broken{
 	}, nil},
 	{ModelWindow, "not told to an Ollama", func(s *site) {
 		s.model(modeltest.Reply{Text: "ready"}, `{"data":[{"id":"test-model:latest"}]}`, time.Now(), "# ollama")
+	}, nil},
+	{SearchKeyRefused, "", func(s *site) { s.search(401, `{"error":"no"}`) }, nil},
+	{SearchChallenged, "", func(s *site) { s.search(403, "<title>Just a moment...</title>") }, nil},
+	{SearchQuotaSpent, "", func(s *site) { s.search(432, `{"detail":{"error":"no"}}`) }, nil},
+	{SearchEmpty, "", func(s *site) { s.search(200, `{"results":[]}`) }, nil},
+	{SearchFails, "a failure of its own", func(s *site) { s.search(500, "") }, nil},
+	{SearchFails, "nothing there", func(s *site) {
+		s.text += "[[search]]\nprovider = \"searxng\"\nbase_url = \"http://127.0.0.1:1\"\n"
+	}, nil},
+	{SecretMissing, "of a search service", func(s *site) {
+		s.text += "[[search]]\nprovider = \"exa\"\napi_key_env = \"NO_SUCH_KEY\"\n"
 	}, nil},
 	{ClockWrong, "by a server", func(s *site) { s.model(modeltest.Reply{Text: "ready"}, listed, time.Now().Add(-time.Hour), "") }, nil},
 	{ClockWrong, "by the store", func(s *site) { s.turn(time.Now().Add(48 * time.Hour)) }, nil},

@@ -116,6 +116,9 @@ func (a *Assembler) agent(c *config.Config, name string, tools *tool.Registry) (
 	if !c.Tasks.ToolSummaries {
 		delete(offered, tool.ReadResult) // there is no result to page
 	}
+	if len(c.Search) == 0 {
+		delete(offered, config.WebSearch)
+	}
 	system := from.SystemPrompt
 	if system == "" {
 		system = c.SystemPrompt

@@ -23,6 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 // registry declares metrics, whose names get the prefix flynn_.
@@ -94,6 +95,11 @@ func models(in registry, events *event.Bus) {
 		tokens.WithLabelValues(c.Tier, c.Model, "cache_read").Add(float64(c.Usage.CacheRead))
 		tokens.WithLabelValues(c.Tier, c.Model, "cache_write").Add(float64(c.Usage.CacheWrite))
 		cost.WithLabelValues(c.Tier, c.Model).Add(c.Usage.CostUSD)
+	})
+
+	searches := in.seconds("search_seconds", "Duration of web searches, by service and outcome.", "service", "outcome")
+	event.On(events, func(e search.Searched) {
+		searches.WithLabelValues(e.Service, string(e.Outcome)).Observe(e.Took.Seconds())
 	})
 
 	full := in.counter("budget_full_total", "Model calls that a daily budget refused.", "level")

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/search"
 )
 
 // Config configures the tools.
@@ -23,6 +24,7 @@ type Config struct {
 	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
 	MaxNotes func() int
 	Web      WebConfig
+	Search   search.Services
 	// Results are the results of which models got a part; without them there is no result.read.
 	Results turnlog.Results
 	// Keep stores attached files; without it there is no message.attach.
@@ -35,7 +37,7 @@ func Register(r *tool.Registry, c Config) error {
 		shellExec(),
 		processStart(), processList(), processOutput(), processKill(),
 		fileRead(), fileWrite(), fileEdit(), fileList(),
-		webFetch(c.Web), thinkHard(),
+		webFetch(c.Web), webSearch(c.Search), thinkHard(),
 	}
 	if c.Results != nil {
 		tools = append(tools, resultRead(c.Results))

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,15 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/pdftext"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == pdfWord {
+		os.Exit(pdftext.Serve(os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func openStore(t *testing.T) *sqlite.Store {
 	t.Helper()
@@ -117,8 +124,8 @@ func TestEveryToolIsInAProfileAndDescribed(t *testing.T) {
 			t.Errorf("%s: description %q, schema %s", s.Name, s.Description, s.Schema)
 		}
 	}
-	if got := len(registry.List()); got != 15 { // without message.attach, which needs a media store
-		t.Errorf("%d tools, want 15", got)
+	if got := len(registry.List()); got != 16 { // without message.attach, which needs a media store
+		t.Errorf("%d tools, want 16", got)
 	}
 	minimal, err := registry.Offered(tool.Minimal, tool.Overrides{})
 	if err != nil {

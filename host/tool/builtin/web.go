@@ -14,13 +14,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/html/charset"
 
 	"github.com/flynnhost/flynn/host/internal/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netclient"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/pdftext"
 )
 
 // WebConfig says what web.fetch may reach. Its zero value, the public internet, is the only one in production.
@@ -29,6 +30,8 @@ type WebConfig struct {
 	Ports []uint16
 	// Timeout bounds one fetch with all its redirects. Default: 20 s
 	Timeout time.Duration
+	// PDF is the command that calls pdftext.Serve; without it PDFs are refused.
+	PDF []string
 
 	// Allow checks the address that is about to be dialled. Default: public ones that are not this machine's own
 	Allow func(netip.AddrPort) error
@@ -41,13 +44,13 @@ type WebConfig struct {
 // Bounds of one fetch.
 const (
 	maxBody      = 2 << 20 // bytes, after decompression
-	maxHeader    = 64 << 10
 	maxRedirects = 5
 	maxURL       = 4096
 )
 
 type fetchArgs struct {
 	URL    string `json:"url"`
+	Whole  bool   `json:"whole"`
 	Offset int    `json:"offset"`
 }
 
@@ -56,10 +59,11 @@ func webFetch(c WebConfig) tool.Tool {
 	return function[fetchArgs]{
 		spec: tool.Spec{
 			Name:        "web.fetch",
-			Description: "Fetch a public web page or text over http or https and return it as text. Long pages come in pieces; the last line says where to go on.",
+			Description: "Fetch a public web page, PDF or text over http or https and return it as text: of a page its article. Long texts come in pieces; the last line says where to go on.",
 			Effect:      tool.Network,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
 				"url":{"type":"string","minLength":1,"maxLength":4096},
+				"whole":{"type":"boolean","description":"the page with its menus and links"},
 				"offset":{"type":"integer","minimum":0,"maximum":16777216,"description":"into the text, in bytes; where the last piece said to go on"}}}`),
 		},
 		run: f.run,
@@ -86,33 +90,12 @@ func newFetcher(c WebConfig) *fetcher {
 		c.Allow = func(a netip.AddrPort) error { return netaddr.PublicAndNotOf(c.own, a.Addr()) }
 	}
 	f := &fetcher{config: c}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: f.control}
-	transport := &http.Transport{
-		Proxy:                  nil, // a proxy would dial for us, past the check of the address
-		DialContext:            dialer.DialContext,
-		DisableKeepAlives:      true, // each fetch is checked anew, and none leaves a connection behind
-		ForceAttemptHTTP2:      true,
-		MaxResponseHeaderBytes: maxHeader,
-		TLSHandshakeTimeout:    10 * time.Second,
-	}
+	transport := netclient.Transport(c.Allow)
 	if c.transport != nil {
 		c.transport(transport)
 	}
 	f.client = &http.Client{Transport: transport, CheckRedirect: f.checkRedirect}
 	return f
-}
-
-// control runs between the resolution of a name and the connection, so it checks the very address that is
-// connected to: a name that resolves differently the second time does not help an attacker.
-func (f *fetcher) control(network, address string, _ syscall.RawConn) error {
-	if network != "tcp4" && network != "tcp6" {
-		return fmt.Errorf("network %s is not allowed", network)
-	}
-	addr, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("read address: %w", err)
-	}
-	return f.config.Allow(addr)
 }
 
 func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
@@ -128,7 +111,7 @@ func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// checkURL checks all of a URL but its host, which control checks.
+// checkURL checks all of a URL but its host, whose address is checked when it is dialled.
 func (f *fetcher) checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -166,7 +149,7 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 		return tool.Failure("fetch: %v", err), nil
 	}
 	request.Header.Set("User-Agent", "Flynn")
-	request.Header.Set("Accept", "text/html, text/*, application/json, application/xml;q=0.9")
+	request.Header.Set("Accept", "text/html, text/*, application/json, application/pdf, application/xml;q=0.9")
 	response, err := f.client.Do(request)
 	if err != nil && ctx.Err() != nil {
 		return tool.Result{}, ctx.Err()
@@ -179,19 +162,23 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 		return result, nil
 	}
 	defer response.Body.Close()
-	return f.result(response, args.Offset), nil
+	result := f.result(timed, response, args)
+	if ctx.Err() != nil {
+		return tool.Result{Labels: result.Labels}, ctx.Err()
+	}
+	return result, nil
 }
 
 // result turns a response of any status into text, with the labels of its hosts.
-func (f *fetcher) result(response *http.Response, offset int) tool.Result {
+func (f *fetcher) result(ctx context.Context, response *http.Response, args fetchArgs) tool.Result {
 	final := response.Request.URL
 	result := tool.Result{IsError: response.StatusCode >= 400, Labels: hosts(response)}
-	text, err := readText(response)
+	text, note, err := f.readText(ctx, response, args.Whole)
 	if err != nil {
 		result.Text, result.IsError = fmt.Sprintf("fetch %s: %v", final.Redacted(), err), true
 		return result
 	}
-	result.Text = fmt.Sprintf("%s\nHTTP %s\n\n%s", final.Redacted(), response.Status, page(text, offset))
+	result.Text = fmt.Sprintf("%s\nHTTP %s%s\n\n%s", final.Redacted(), response.Status, note, page(text, args.Offset))
 	return result
 }
 
@@ -223,35 +210,56 @@ func hosts(response *http.Response) []string {
 	return labels
 }
 
-// readText reads a body as UTF-8 text, HTML turned into plain text.
-func readText(response *http.Response) (string, error) {
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	if err != nil {
-		return "", err
-	}
-	cut := len(raw) > maxBody
-	raw = raw[:min(len(raw), maxBody)]
+// readText reads a body as UTF-8 text: of HTML the article or the whole page, and of a PDF its text. note says which part of it that is.
+func (f *fetcher) readText(ctx context.Context, response *http.Response, whole bool) (text, note string, err error) {
 	contentType := response.Header.Get("Content-Type")
-	if contentType == "" {
+	isPDF := len(f.config.PDF) > 0 && strings.HasPrefix(contentType, "application/pdf")
+	limit := maxBody
+	if isPDF {
+		limit = pdftext.MaxFile
+	}
+	raw, err := io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
+	if err != nil {
+		return "", "", err
+	}
+	over := len(raw) > limit
+	raw = raw[:min(len(raw), limit)]
+	switch {
+	case isPDF && over:
+		return "", "", fmt.Errorf("the PDF is longer than %d bytes", limit)
+	case isPDF:
+		text, err = pdftext.Read(ctx, f.config.PDF, raw)
+		return text, "", err
+	case contentType == "":
 		contentType = http.DetectContentType(raw)
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil || !isText(kind) {
-		return "", fmt.Errorf("content type %q is not text", contentType)
+		return "", "", fmt.Errorf("content type %q is not text", contentType)
 	}
 	encoding, _, _ := charset.DetermineEncoding(raw[:min(len(raw), 1024)], contentType)
 	decoded, err := encoding.NewDecoder().Bytes(raw)
 	if err != nil {
-		return "", fmt.Errorf("decode text: %w", err)
+		return "", "", fmt.Errorf("decode text: %w", err)
 	}
-	text := string(decoded)
+	text = string(decoded)
 	if kind == "text/html" || kind == "application/xhtml+xml" {
-		text = htmlText(text, response.Request.URL)
+		text, note = pageText(text, response.Request.URL, whole)
 	}
-	if cut {
+	if over {
 		text = JoinLines(text, fmt.Sprintf("[the page is longer than %d bytes; the rest was not read]", maxBody))
 	}
-	return text, nil
+	return text, note, nil
+}
+
+// pageText returns the text of the article of a page, or of the whole page.
+func pageText(page string, base *url.URL, whole bool) (text, note string) {
+	if !whole {
+		if text, ok := article(page, base); ok {
+			return text, " (the article; the page has more: whole)"
+		}
+	}
+	return htmlText(page, base), ""
 }
 
 func isText(kind string) bool {

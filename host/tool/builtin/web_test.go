@@ -366,11 +366,7 @@ func FuzzHTMLText(f *testing.F) {
 func TestFetchRefusesOwnAddresses(t *testing.T) {
 	f := newFetcher(WebConfig{own: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil }})
 	for address, refused := range map[string]bool{"8.8.4.4:443": true, "[::ffff:8.8.4.4]:80": true, "8.8.8.8:443": false} {
-		network := "tcp4"
-		if address[0] == '[' {
-			network = "tcp6"
-		}
-		if err := f.control(network, address, nil); (err != nil) != refused {
+		if err := f.config.Allow(netip.MustParseAddrPort(address)); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
