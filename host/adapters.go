@@ -86,6 +86,7 @@ func (s state) Waiting() map[string]int   { return s.h.outbox.Waiting() }
 func (s state) Pools() pool.Stats         { return s.h.fleet.PoolStats() }
 func (s state) Policies() []policy.Status { return s.h.policies.Status() }
 func (s state) Models() []model.Status    { return s.h.current.Load().Models.Status() }
+func (s state) Backup() int64             { return s.h.backups.Latest() }
 
 // boxes gives previews the sandboxes of the fleet.
 type boxes struct{ *fleet.Fleet }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"time"
 
 	"github.com/flynnhost/flynn/host/admin/channels"
@@ -36,7 +37,7 @@ func (h *Host) backend() gateway.Backend {
 		Memory:        backend.Memory{Store: h.store, Log: h.log},
 
 		Configurations: edits, Secrets: edits,
-		Channels:  channels.Channels{Current: h.holder.Current, Editor: h.editor, Launcher: h.launcher, States: h.channelStates},
+		Channels:  channels.Channels{Current: h.holder.Current, Editor: h.editor, Launcher: h.launcher, States: func(ctx context.Context) []gateway.ChannelStatus { return h.status().Status(ctx).Channels }},
 		Doctor:    &doctor.Self{Subject: h.subject()},
 		Installed: backend.Installed{Config: h.holder.Current, Log: h.log},
 		People:    h.people(),

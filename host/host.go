@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/access/signin"
+	"github.com/flynnhost/flynn/host/admin/backup"
 	"github.com/flynnhost/flynn/host/admin/restart"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
@@ -134,6 +135,7 @@ type Host struct {
 	runner    *agent.Runner
 	queue     *agent.Queue
 	arrivals  *agent.Arrivals
+	backups   *backup.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
 	previews  *preview.Service
@@ -201,5 +203,5 @@ func (h *Host) TokenFile() string { return h.current.Config().Gateway.TokenFile 
 
 // Checks returns the checks of a configuration beyond its own rules, for `flynn serve` and `flynn config check`.
 func Checks() []config.Check {
-	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, specs.Check, configured.Check, elevate.Check}
+	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, specs.Check, configured.Check, elevate.Check, backup.Check}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/access/signin"
+	"github.com/flynnhost/flynn/host/admin/backup"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
@@ -94,10 +95,8 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	metrics.Subscribe(registry, &h.events)
 	h.watch()
-	own, err := assemble.OwnTools(builtin.Config{
-		Memory: h.store, MaxNotes: h.current.MaxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web,
-		Search: search.Services{Now: h.current.Search, Events: &h.events, Log: h.log},
-	})
+	searches := search.Services{Now: h.current.Search, Events: &h.events, Log: h.log}
+	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.current.MaxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web, Search: searches})
 	if err != nil {
 		return err
 	}
@@ -173,6 +172,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.current.Store(g)
 	h.fleet.Configure(c)
 	h.wire(c)
+	h.backups = backup.NewRunner(h.current.Config, h.getenv, h.log)
 	metrics.Observe(registry, state{h})
 	if h.previews, err = preview.New(preview.Config{
 		Sandboxes: boxes{h.fleet}, Halted: h.kill, People: h.signedIn(), Audit: h.store, Origin: c.Gateway.PreviewOrigin, Log: h.log,

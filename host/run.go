@@ -82,6 +82,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.Go("quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.Go("media", stop, func() error { return h.files.Media().Run(ctx) })
 	in.Go("files for other hosts", stop, func() error { return h.files.Run(ctx) })
+	in.Go("backups", stop, func() error { return h.backups.Run(ctx) })
 	defer h.holder.Subscribe(h.stage)()
 	in.Go("configuration", stop, func() error { return h.holder.Run(ctx, h.hangup) })
 	in.Go("configuration of other hosts", stop, func() error { return h.agreement.Run(ctx) })

@@ -6,7 +6,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/doctor"
 	"github.com/flynnhost/flynn/host/admin/settings"
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/rest"
 )
@@ -29,9 +28,4 @@ func (h *Host) subject() doctor.Subject {
 			}
 		},
 	}
-}
-
-// channelStates are the states of the channels.
-func (h *Host) channelStates(ctx context.Context) []gateway.ChannelStatus {
-	return h.status().Status(ctx).Channels
 }

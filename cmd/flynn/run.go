@@ -53,6 +53,8 @@ func commands() []*cli.Command {
 		approvalsCommand(),
 		auditCommand(),
 		storeCommand(),
+		backupCommand(),
+		restoreCommand(),
 		scheduleCommand(),
 		mcpCommand(),
 		usageCommand(),

@@ -46,6 +46,7 @@ func (c *checker) all() {
 	c.search()
 	c.store()
 	c.cluster()
+	c.backup()
 }
 
 // references checks that each value of a field with the tag ref names an agent or a tier of the file.

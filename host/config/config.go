@@ -48,6 +48,7 @@ type Config struct {
 	Clients    map[string]Client `toml:"clients"`
 	Store      Store             `toml:"store"`
 	Cluster    Cluster           `toml:"cluster,omitempty"`
+	Backup     Backup            `toml:"backup"`
 	Retention  Retention         `toml:"retention"`
 	Media      Media             `toml:"media"`
 	Limits     Limits            `toml:"limits"`
@@ -473,6 +474,24 @@ type Cluster struct {
 	// dial, if it is another.
 	Listen    string `toml:"listen"`
 	Advertise string `toml:"advertise"`
+}
+
+// Backup has backups made while the host runs.
+type Backup struct {
+	// To is the folder, outside of the store's and best on another disk. Empty means that none are made.
+	To string `toml:"to" is:"path"`
+	// Recipients are public keys of age; those who have the secret key of one can open the backups. A passphrase takes their place.
+	Recipients     []string `toml:"recipients"`
+	PassphraseEnv  string   `toml:"passphrase_env"`
+	PassphraseFile string   `toml:"passphrase_file" is:"path"` // mode 0600 or stricter
+	Passphrase     Secret   `toml:"-"`
+	// Cron is when backups are made, in the time zone Timezone; empty means this machine's.
+	Cron     string `toml:"cron" default:"30 3 * * *"`
+	Timezone string `toml:"timezone"`
+	// Of each of the last KeepDays days, KeepWeeks weeks and KeepMonths months that have backups, the last one is kept.
+	KeepDays   int `toml:"keep_days" default:"7" range:"0..10_000"`
+	KeepWeeks  int `toml:"keep_weeks" default:"4" range:"0..10_000"`
+	KeepMonths int `toml:"keep_months" default:"12" range:"0..10_000"`
 }
 
 // Retention is for how many days records are kept that only people read; 0 is for ever.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -15,9 +17,18 @@ func (c *Config) hidden(getenv func(string) string) []string {
 	return f.paths
 }
 
-// secretFinder collects the paths of secret files.
+// Paths returns what the configuration names of files and folders, each once: those of secrets and all others.
+func (c *Config) Paths(getenv func(string) string) []string {
+	f := secretFinder{expand: expander(c.Path, getenv), all: true}
+	f.value(reflect.ValueOf(*c))
+	slices.Sort(f.paths)
+	return slices.DeleteFunc(slices.Compact(f.paths), func(path string) bool { return path == "" })
+}
+
+// secretFinder collects the paths of secret files, or all paths.
 type secretFinder struct {
 	expand func(path string) (string, error)
+	all    bool
 	paths  []string
 }
 
@@ -40,11 +51,11 @@ func (f *secretFinder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for _, field := range fieldsOf(v.Type()) {
-			if field.secret {
-				f.paths = append(f.paths, v.Field(field.index).String())
-				continue
+			if in := v.Field(field.index); field.secret || f.all && field.isPath {
+				f.strings(in)
+			} else {
+				f.value(in)
 			}
-			f.value(v.Field(field.index))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
@@ -54,6 +65,18 @@ func (f *secretFinder) value(v reflect.Value) {
 		for i := range v.Len() {
 			f.value(v.Index(i))
 		}
+	}
+}
+
+// strings adds a string, or those of a list or a map.
+func (f *secretFinder) strings(v reflect.Value) {
+	switch value := v.Interface().(type) {
+	case []string:
+		f.paths = append(f.paths, value...)
+	case map[string]string:
+		f.paths = slices.AppendSeq(f.paths, maps.Values(value))
+	default:
+		f.paths = append(f.paths, v.String())
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 	StoreUnreachable   Code = "store-unreachable"
 	StoreRoom          Code = "store-disk-low"
 	StoreInUse         Code = "store-in-use"
+	BackupOld          Code = "backup-old"
 	ModelUnreachable   Code = "model-unreachable"
 	ModelKeyRefused    Code = "model-key-refused"
 	ModelNoCredit      Code = "model-no-credit"
@@ -121,6 +122,7 @@ func kinds() map[Code]kind {
 		StoreDamaged:       {Store, false, "messages, approvals and sessions may be lost"},
 		StoreNewer:         {Store, false, "this flynn refuses a store that a newer one has changed"},
 		StoreUnreachable:   {Store, false, "without its database no message is accepted, and flynn does not start"},
+		BackupOld:          {Store, false, "what a lost disk takes along is all that came since the last backup"},
 		StoreRoom:          {Store, false, "with a full disk no message is accepted and no answer is kept"},
 		StoreInUse:         {Store, false, "one store is for one host: a second one does not start"},
 		ModelUnreachable:   {Models, false, "agents of this tier cannot answer"},

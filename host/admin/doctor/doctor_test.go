@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/backup"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -276,6 +277,15 @@ var brokenSites = []broken{
 		s.env["DB"] = "postgres://flynn:pa55@/flynn?host=" + s.dir
 	}, nil},
 	{StoreRoom, "", func(s *site) { s.free = 100 << 20 }, nil},
+	{BackupOld, "none", func(s *site) {
+		s.text += "[backup]\nto = \"backups\"\nrecipients = [\"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\"]\n"
+		s.host = &Running{Status: gateway.Status{Version: up}}
+	}, nil},
+	{BackupOld, "an old one", func(s *site) {
+		s.text += "[backup]\nto = \"backups\"\nrecipients = [\"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\"]\n"
+		s.write("backups/"+backup.Name(time.Now().AddDate(0, 0, -3)), "x")
+		s.host = &Running{Status: gateway.Status{Version: up}}
+	}, nil},
 	{StoreInUse, "", func(s *site) {
 		lock, err := sqlite.Lock(s.path("data"))
 		must(s, err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/backup"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/database"
@@ -43,12 +44,37 @@ func checkStore(ctx context.Context, x *exam) {
 			Command: "flynn session list",
 		})
 	}
+	checkBackups(x, time.Now())
 	if x.Running == nil && inUse(dir) {
 		x.add(Finding{
 			Code: StoreInUse, What: "another flynn uses " + dir + ", and does not answer at " + x.Config.Gateway.Listen,
 			Mend: "stop it, or give this configuration a store of its own with [store] dir", Command: "ps -C flynn -o pid,args",
 		})
 	}
+}
+
+// backupsLate is how late a backup of a running host is before it counts as missing; a large one takes hours.
+const backupsLate = 12 * time.Hour
+
+// checkBackups finds backups that are configured and not made.
+func checkBackups(x *exam, now time.Time) {
+	b := x.Config.Backup
+	if b.To == "" || x.Running == nil {
+		return
+	}
+	all, err := backup.List(b.To)
+	what := ""
+	switch {
+	case err != nil:
+		what = err.Error()
+	case len(all) == 0:
+		what = "there is no backup in " + b.To
+	case now.After(b.Next(all[0].Time).Add(backupsLate)):
+		what = "the latest backup in " + b.To + " is of " + all[0].Time.Format(time.RFC3339)
+	default:
+		return
+	}
+	x.add(Finding{Code: BackupOld, What: what, Mend: "see what hinders it, and make one now", Command: "flynn backup create"})
 }
 
 // inUse reports whether a host uses a store. It does not create the lock.

@@ -20,6 +20,8 @@ type State interface {
 	Policies() []policy.Status
 	// Models is the state of each tier's model in force.
 	Models() []model.Status
+	// Backup is when the latest backup was made, in seconds since 1970; 0 if there is none.
+	Backup() int64
 }
 
 // Observe declares the metrics that are read from s, and the metrics of the process.
@@ -34,6 +36,9 @@ func Observe(r prometheus.Registerer, s State) {
 			sum += float64(n)
 		}
 		return sum
+	})
+	gauge("backup_timestamp_seconds", "When the latest backup was made, in seconds since 1970; 0 if there is none.", func() float64 {
+		return float64(s.Backup())
 	})
 	pools(r, s.Pools)
 	r.MustRegister(

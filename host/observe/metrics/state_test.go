@@ -46,6 +46,7 @@ func (fixed) Pools() pool.Stats       { return pool.Stats{Hits: 5} }
 func (fixed) Policies() []policy.Status {
 	return []policy.Status{{Name: "clean"}, {Name: "counts", Stateful: 3}}
 }
+func (fixed) Backup() int64 { return 1_795_000_000 }
 func (fixed) Models() []model.Status {
 	return []model.Status{{Tier: "default", Provider: "openai", Model: "m", State: model.Open}, {Tier: "fast", Provider: "demo", State: model.Closed}}
 }
@@ -59,6 +60,7 @@ func TestStateIsReadWhenAsked(t *testing.T) {
 	}{
 		{"flynn_config_generation", "", 7},
 		{"flynn_replies_waiting", "", 3},
+		{"flynn_backup_timestamp_seconds", "", 1_795_000_000},
 		{"flynn_policy_stateful_samples", " clean", 0},
 		{"flynn_policy_stateful_samples", " counts", 3},
 		{"flynn_model_breaker", " m openai default", 2}, // in the order of the labels' names
