@@ -26,6 +26,7 @@ import (
 	"github.com/flynnhost/flynn/host/buildinfo"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -112,7 +113,14 @@ func Make(ctx context.Context, c *config.Config, getenv func(string) string, fol
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	release, err := filelock.TryDir(temp) // for Sweep
+	if err != nil {
+		return m, err
+	}
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(temp))
+		release()
+	}()
 	draft, err := durable.Begin(folder)
 	if err != nil {
 		return m, err
@@ -151,7 +159,12 @@ const scratch = ".backup-"
 func Sweep(store string) error {
 	left, err := filepath.Glob(filepath.Join(store, scratch+"*"))
 	for _, path := range left {
+		release, errHeld := filelock.TryDir(path)
+		if errHeld != nil { // by a backup that is being made
+			continue
+		}
 		err = errors.Join(err, os.RemoveAll(path))
+		release()
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/filelock"
 )
 
 // TestRule draws times of backups and rules: what is kept is what a plain reading of the rule says.
@@ -95,12 +97,20 @@ func TestRunner(t *testing.T) {
 	if err := os.Remove(to); err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(h.store, scratch+"left")
+	left, used := filepath.Join(h.store, scratch+"left"), filepath.Join(h.store, scratch+"used")
 	h.write(t, filepath.Join(left, "database"), "left by a crash", 0o600)
+	h.write(t, filepath.Join(used, "database"), "of a backup that is being made", 0o600)
+	release, err := filelock.TryDir(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
 	if r.sweep(); strings.Contains(log.String(), "ERROR") {
 		t.Error(log.String())
 	}
-	if _, err := os.Stat(left); err == nil {
-		t.Error("what a crash has left is there")
+	for path, want := range map[string]bool{left: false, used: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
