@@ -457,6 +457,8 @@ func TestACutConnectionLosesNothing(t *testing.T) {
 	close(answer)
 	pageA.has("one", "1", "two", whole)
 	pageB.has("one", "1", "two", whole)
+	way.mu.Lock()
+	defer way.mu.Unlock()
 	t.Logf("%d connections, %d histories", way.made, pageB.begins)
 }
 

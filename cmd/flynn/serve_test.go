@@ -27,12 +27,13 @@ func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(os.WriteFile(ts.MkAbs(name), bytes.ReplaceAll(text, []byte(`"127.0.0.1:1"`), []byte(`"`+address+`"`)), 0o600))
 	}
 
+	getenv := environment(ts)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var errs bytes.Buffer
 	go func() {
 		defer close(ended)
-		run(ctx, []string{"flynn", "--config", ts.MkAbs(args[0]), "serve"}, ts.Getenv, strings.NewReader(""), discard{}, &errs)
+		run(ctx, []string{"flynn", "--config", ts.MkAbs(args[0]), "serve"}, getenv, strings.NewReader(""), discard{}, &errs)
 	}()
 	ts.Defer(func() { cancel(); <-ended })
 	for deadline := time.After(2 * time.Minute); ; {
@@ -50,4 +51,15 @@ func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// environment returns the environment of a script as it is now. The script may change its own while a host runs.
+func environment(ts *testscript.TestScript) func(string) string {
+	ts.Check(ts.Exec("env", "-0"))
+	values := map[string]string{}
+	for _, line := range strings.Split(ts.ReadFile("stdout"), "\x00") {
+		name, value, _ := strings.Cut(line, "=")
+		values[name] = value
+	}
+	return func(name string) string { return values[name] }
 }

@@ -51,6 +51,7 @@ func TestStubbornCommandsLeaveNoSurvivor(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
+	config.Spec.MemoryBytes = 512 << 20 // for as many processes as there may be: the kernel would pick the one to end
 	s := get(t, m, "kill", config.Spec)
 	bystander, err := s.Start(t.Context(), machine.Command{Script: "exec sleep 1000"})
 	if err != nil {
