@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/internal/netclient"
 	"github.com/flynnhost/flynn/host/model"
@@ -115,7 +116,7 @@ func (s *Service) request(ctx context.Context, q Query) (*http.Request, error) {
 	u := s.base.JoinPath(want.path)
 	method, body := http.MethodGet, io.Reader(nil)
 	if want.body != nil {
-		encoded, err := json.Marshal(want.body)
+		encoded, err := jsonform.Marshal(want.body)
 		if err != nil {
 			return nil, err
 		}
