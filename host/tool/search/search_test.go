@@ -82,10 +82,10 @@ func TestServicesSpeakTheirAPIs(t *testing.T) {
 	}{
 		{"searxng", "/search", "Bearer " + key, []string{"format=json", "q=what+%26+%22why%22", "time_range=week"}, 0, false},
 		{"brave", "/web/search", key, []string{"count=3", "q=what+%26+%22why%22", "freshness=pw"}, 0.005, true},
-		{"tavily", "/search", "Bearer " + key, []string{`"max_results":3`, `"query":"what \u0026 \"why\""`, `"time_range":"week"`}, 0.008, true},
-		{"exa", "/search", key, []string{`"numResults":3`, `"query":"what \u0026 \"why\""`, `"startPublishedDate":"20`}, 0.012, false},
-		{"anthropic", "/v1/messages", key, []string{`"model":"m"`, `"type":"web_search_20250305"`, `what \u0026 \"why\"`, "within the last week"}, 2.01, false},
-		{"openai", "/responses", "Bearer " + key, []string{`"model":"m"`, `"type":"web_search"`, `"store":false`, `what \u0026 \"why\"`}, 2.01, false},
+		{"tavily", "/search", "Bearer " + key, []string{`"max_results":3`, `"query":"what & \"why\""`, `"time_range":"week"`}, 0.008, true},
+		{"exa", "/search", key, []string{`"numResults":3`, `"query":"what & \"why\""`, `"startPublishedDate":"20`}, 0.012, false},
+		{"anthropic", "/v1/messages", key, []string{`"model":"m"`, `"type":"web_search_20250305"`, `what & \"why\"`, "within the last week"}, 2.01, false},
+		{"openai", "/responses", "Bearer " + key, []string{`"model":"m"`, `"type":"web_search"`, `"store":false`, `what & \"why\"`}, 2.01, false},
 	} {
 		t.Run(c.provider, func(t *testing.T) {
 			var got, header, path string
