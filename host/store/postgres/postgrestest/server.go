@@ -192,7 +192,7 @@ func (s *Server) launch() error {
 	}
 	defer log.Close()
 	cmd := s.command("postgres", append([]string{
-		"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=" + strconv.FormatBool(s.options.Durable), "-c", "max_connections=200",
+		"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=" + strconv.FormatBool(s.options.Durable), "-c", "max_connections=400",
 	}, s.options.Args...)...)
 	cmd.Env = append(os.Environ(), s.options.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -362,6 +362,7 @@ pool_mode = transaction
 auth_type = any
 max_client_conn = 500
 default_pool_size = 20
+server_idle_timeout = 5
 server_login_retry = 0.1
 logfile = %s
 `, s.dir, dir, filepath.Join(dir, "log"))
