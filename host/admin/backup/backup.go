@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -307,36 +306,4 @@ func (w *writer) copied(path, name string) error {
 		return err
 	}
 	return w.stream(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: 0o600, ModTime: info.ModTime()}, f, path)
-}
-
-// errPassed says that a file has changed while it was read.
-var errPassed = errors.New("it changed while it was read")
-
-// limited reads what a file had when its header was written: what was added since is left, and what is gone reads as zeros.
-type limited struct {
-	r     io.Reader
-	left  int64
-	short bool
-}
-
-func (l *limited) Read(p []byte) (n int, err error) {
-	if l.left == 0 {
-		return 0, io.EOF
-	}
-	if int64(len(p)) > l.left {
-		p = p[:l.left]
-	}
-	if !l.short {
-		n, err = l.r.Read(p)
-		if err != nil && err != io.EOF {
-			return n, err
-		}
-		l.short = err == io.EOF && int64(n) < l.left
-	}
-	if l.short && n == 0 {
-		clear(p)
-		n = len(p)
-	}
-	l.left -= int64(n)
-	return n, nil
 }

@@ -55,7 +55,7 @@ func (w *writer) stream(h *tar.Header, r io.Reader, path string) error {
 		return err
 	}
 	if from.short {
-		w.leave(path, errPassed.Error())
+		w.leave(path, passed)
 	}
 	w.entries = append(w.entries, entry{Name: listed(h.Name), Size: h.Size, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	w.files++
@@ -152,7 +152,7 @@ func (w *writer) inner(root *os.Root, base, name, path string, was fs.FileInfo) 
 	}
 	defer sub.Close()
 	if is, err := sub.Stat("."); err != nil || !os.SameFile(was, is) { // a link has taken its place
-		w.leave(path, errPassed.Error())
+		w.leave(path, passed)
 		return nil
 	}
 	h := headerOf(was, tar.TypeDir, name+"/")
@@ -178,7 +178,7 @@ func (w *writer) file(root *os.Root, base, name, path string) error {
 	}
 	// A link that takes the place of the file leads elsewhere, such as from an agent's folder to the secrets.
 	if is, err := root.Lstat(base); err != nil || !is.Mode().IsRegular() || !os.SameFile(is, info) {
-		w.leave(path, errPassed.Error())
+		w.leave(path, passed)
 		return nil
 	}
 	h := headerOf(info, tar.TypeReg, name)
@@ -198,4 +198,36 @@ func headerOf(info fs.FileInfo, kind byte, name string) *tar.Header {
 		h.Uid = uid
 	}
 	return h
+}
+
+// passed says that a file is not as it was at one moment.
+const passed = "it changed while it was read"
+
+// limited reads what a file had when its header was written: what was added since is left, and what is gone reads as zeros.
+type limited struct {
+	r     io.Reader
+	left  int64
+	short bool
+}
+
+func (l *limited) Read(p []byte) (n int, err error) {
+	if l.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > l.left {
+		p = p[:l.left]
+	}
+	if !l.short {
+		n, err = l.r.Read(p)
+		if err != nil && err != io.EOF {
+			return n, err
+		}
+		l.short = err == io.EOF && int64(n) < l.left
+	}
+	if l.short && n == 0 {
+		clear(p)
+		n = len(p)
+	}
+	l.left -= int64(n)
+	return n, nil
 }

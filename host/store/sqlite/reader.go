@@ -44,13 +44,17 @@ func openStamped(ctx context.Context, dir string) (db *sql.DB, s sqlstore.Stamp,
 
 // openToRead opens the database in dir, which exists.
 func openToRead(dir string) (*sql.DB, error) {
-	// Not mode=ro: a reader of a database with a write-ahead log takes part in its shared memory.
-	db, err := sql.Open("sqlite", "file:"+escaped(filepath.Join(dir, "flynn.db"))+
-		"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-16384)")
+	db, err := openFile(filepath.Join(dir, "flynn.db"))
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", dir, err)
 	}
 	return db, nil
+}
+
+// openFile opens a database for reading, which exists.
+func openFile(path string) (*sql.DB, error) {
+	// Not mode=ro: a reader of a database with a write-ahead log takes part in its shared memory.
+	return sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-16384)")
 }
 
 // Health is what Check finds.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -20,8 +19,7 @@ func Snapshot(ctx context.Context, path, to string) (err error) {
 			err = fmt.Errorf("copy database %s: %w", path, err)
 		}
 	}()
-	// Not mode=ro: a reader of a database with a write-ahead log takes part in its shared memory.
-	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	db, err := openFile(path)
 	if err != nil {
 		return err
 	}
@@ -58,7 +56,7 @@ func Snapshot(ctx context.Context, path, to string) (err error) {
 
 // CheckWhole compares all of a database with itself, its indexes included. It takes far longer than Check.
 func CheckWhole(ctx context.Context, path string) (err error) {
-	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=query_only(1)")
+	db, err := openFile(path)
 	if err != nil {
 		return err
 	}

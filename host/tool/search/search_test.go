@@ -72,7 +72,7 @@ var answers = map[string]string{
 		"usage":{"input_tokens":1000000,"output_tokens":100000,"total_tokens":1100000}}`,
 }
 
-// TestServicesSpeakTheirAPIs checks what each service is sent, and what becomes of its answer.
+// TestServicesSpeakTheirAPIs checks what is sent to each service, and what is made of its answer.
 func TestServicesSpeakTheirAPIs(t *testing.T) {
 	for _, c := range []struct {
 		provider, path, header string

@@ -26,11 +26,7 @@ import (
 // makes of that. Whichever it is, all have the same configuration when it is back. A host whose file cannot be written keeps the others from the change,
 // or, if it has voted, gets no work until the file can be written.
 func TestClusterAgreement(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
-	if os.Getenv(insideFaults) == "" {
-		inNamespaces(t)
+	if !inside(t) {
 		return
 	}
 	x := newTrio(t)
